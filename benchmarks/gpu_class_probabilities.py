@@ -147,7 +147,7 @@ def probabilities(
     """Seconds to fit the pooled posterior, milliseconds of its answers, and how far they are from the processor's."""
 
     def there(table: NeighborTable) -> None:
-        pool.proba_there(table)
+        pool.proba_on_gpu(table)
         if device != "cpu":
             torch.cuda.synchronize()
 
@@ -157,7 +157,7 @@ def probabilities(
     line["predict_proba, ms"] = wall_milliseconds(lambda run: classifier.predict_proba(Q), device, 5)
     pool = classifier.posterior_
     members, few = tuple(pool.members_.tolist()), Q[:200]
-    line["without the copy, ms"] = wall_milliseconds(lambda run: there(classifier._neighbors(Q)), device, 5)
+    line["without the copy, ms"] = wall_milliseconds(lambda run: there(classifier.model_.query(Q)), device, 5)
     p, expected = classifier.predict_proba(Q)[: len(few)], pool.proba(here.query(few, 10, members))
     line["largest error of p"] = f"{np.abs(p / expected - 1).max():.1e}"
     return line

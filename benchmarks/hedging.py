@@ -38,7 +38,7 @@ def beside_predict_proba(tiny: bool) -> Rows:
     few = np.isin(y, np.unique(y)[:SVM_CLASSES])
     some = slice(None, None, 5)
     repeats = 2 if tiny else 7
-    neighbors = ns.NeighborClassifier(min(K, len(X) // 4), model_failure=0.0, posterior="proportional")
+    neighbors = ns.NeighborClassifier(min(K, len(X) // 4), posterior=ns.posterior.Proportional(model_failure=0.0))
     rows = [
         hedging_row(case, neighbors.fit(X, y), tree, Q, repeats),
         hedging_row(case, RandomForestClassifier(20, random_state=0).fit(X[some], y[some]), tree, Q, repeats),
@@ -59,7 +59,9 @@ def many_leaves_row(repeats: int) -> dict[str, Any]:
     tree = species()
     X, y = centers_and_noise(5, tree.n_leaves, 64)
     Q = centers_and_noise(1, tree.n_leaves, 64, seed=1)[0][:1000]
-    neighbors = ns.NeighborClassifier(K, model_failure=0.0, posterior="proportional").fit(X, np.array(tree.leaves)[y])
+    neighbors = ns.NeighborClassifier(K, posterior=ns.posterior.Proportional(model_failure=0.0)).fit(
+        X, np.array(tree.leaves)[y]
+    )
     return hedging_row(f"{tree.n_leaves} leaves, {len(X)}×64", neighbors, tree, Q, repeats)
 
 

@@ -170,12 +170,13 @@ def left_out(folder: str, sizes: Sizes) -> Rows:
 
 
 def leave_out(where: str, n_classes: int, n_asked: int) -> dict[str, float]:
+    from nearsay.posterior.classifier import NeighborClassifier
     from nearsay.posterior.sharded import ShardedClassifier
     from nearsay.search.shards import ShardedRows
 
     rows = ShardedRows.open(where)
     start = time.process_time()
-    clf = ShardedClassifier(K, posterior="pooled").fit(rows, labels_of(len(rows), n_classes))
+    clf = ShardedClassifier(NeighborClassifier(K, posterior="pooled")).fit(rows, labels_of(len(rows), n_classes))
     fitted, fit_peak = time.process_time() - start, peak_megabytes()
     done, start = 0, time.process_time()
     for block, (numbers, _) in enumerate(clf.left_out_blocks()):

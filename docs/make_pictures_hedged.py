@@ -46,7 +46,7 @@ def main() -> None:
     except DatasetNotFound as absent:
         print(f"The pictures of hedged answers stay as they are. {absent}")
         return
-    knn = ns.NeighborClassifier(N_NEIGHBORS, posterior="proportional", model_failure=0.0)
+    knn = ns.NeighborClassifier(N_NEIGHBORS, posterior=ns.posterior.Proportional(model_failure=0.0))
     hedged = ns.HedgedClassifier(knn, tree, ACCURACY, rule="darts").fit(rows.X, rows.y)
 
     chosen = evenly(len(test), N_ANSWERS) + 7  # not the first of a class each time, and nobody's choice

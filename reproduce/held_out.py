@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from nearsay.data.rows import LabeledRows
-from nearsay.posterior.choice.model_choice import CandidateScore
+from nearsay.posterior.choice.choices import CandidateScore
 
 # The rows to learn from, and those to ask about.
 Fold = tuple[np.ndarray, np.ndarray]

@@ -39,7 +39,7 @@ def test_every_number_of_neighbors_is_tried(tie_break):
 
 
 def test_neighbors_are_weighed_by_row():
-    clf = ns.NeighborClassifier(3, posterior=("weighted", {"by": "row"})).fit(ROWS, LABELS)
+    clf = ns.NeighborClassifier(3, posterior=ns.posterior.Weighted(by="row")).fit(ROWS, LABELS)
     np.testing.assert_allclose(clf.predict_proba(ROWS).sum(axis=1), 1)
 
 

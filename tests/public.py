@@ -11,11 +11,13 @@ ROOMS = [ns, *(thing for name in ns.__all__ if inspect.ismodule(thing := getattr
 PUBLIC: dict[str, Any] = {
     name: thing for room in ROOMS for name in room.__all__ if not inspect.ismodule(thing := getattr(room, name))
 }
-# What learns from rows; a bag of words learns from images, and has tests of its own.
+# What learns from rows in memory; those that learn from images or from files have tests of their own.
 ESTIMATORS: dict[str, type] = {
     name: kind
     for name, kind in PUBLIC.items()
-    if (hasattr(kind, "get_params") or kind is ns.NeighborIndex) and "X" in inspect.signature(kind.fit).parameters
+    if (hasattr(kind, "get_params") or kind is ns.NeighborIndex)
+    and "X" in inspect.signature(getattr(kind, "fit", lambda: None)).parameters
+    and kind is not ns.ShardedClassifier
 }
 
 

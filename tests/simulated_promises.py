@@ -20,6 +20,7 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.weighted import Weighted
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FRESH = 4000
@@ -36,7 +37,7 @@ CENTERS = np.repeat(_KINDS, N_BREEDS, axis=0) + np.tile([[0.0, 0.0], [0.9, 0.9]]
 GROUPS = {"x": slice(0, 1), "y": slice(1, 2)}
 ESTIMATORS: dict[str, Any] = {
     **{name: NeighborClassifier(5, posterior=name) for name in POSTERIORS},
-    "weighted, by row": NeighborClassifier(5, posterior=("weighted", {"by": "row"})),
+    "weighted, by row": NeighborClassifier(5, posterior=Weighted(by="row")),
     "auto": NeighborClassifier("auto", posterior="auto"),
     "every view": NeighborClassifier(metric="auto"),
     "beside a model": NeighborClassifier(5, beside=LogisticRegression()),

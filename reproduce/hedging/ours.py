@@ -17,6 +17,7 @@ from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.guarantee import most_specific
 from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
 from nearsay.decision.rules import RULES
+from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.hedging.methods import GRID, PROMISE_CONFIDENCE, PROMISED, largest_gain_at
 from reproduce.hedging.tin200 import FOLDS, Images, first_columns, some_classes
@@ -39,7 +40,7 @@ def classifiers() -> dict[str, HedgedClassifier]:
     linear = _linear()
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     return {
-        "plain votes": HedgedClassifier(NeighborClassifier(VOTES, posterior="proportional", model_failure=0.0)),
+        "plain votes": HedgedClassifier(NeighborClassifier(VOTES, posterior=Proportional(model_failure=0.0))),
         "neighbors by default": HedgedClassifier(NeighborClassifier()),
         ALONE: HedgedClassifier(NeighborClassifier(metric="auto")),
         COMPANION: HedgedClassifier(NeighborClassifier(metric="auto", beside=linear)),
@@ -102,7 +103,7 @@ def promise_in_splits(images: Images, k: int, tell: Tell, splits: int = SPLITS) 
     fitted anew in each split, on some rows of some classes, which the other rows judge.
     """
     once = {
-        f"votes of {k}": NeighborClassifier(k, posterior="proportional", model_failure=0.0),
+        f"votes of {k}": NeighborClassifier(k, posterior=Proportional(model_failure=0.0)),
         ALONE: NeighborClassifier(metric="auto"),
         COMPANION: NeighborClassifier(metric="auto", beside=_linear()),
     }

@@ -20,6 +20,7 @@ from nearsay.metrics.probability import accuracy, macro_precision, macro_recall,
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import AUTO, POSTERIORS
+from nearsay.posterior.methods.proportional import Proportional
 from reproduce.held_out import (
     Answers,
     Fold,
@@ -53,7 +54,7 @@ MISSING_SPECIMEN = 16
 # go to the first class in order, which is what gives its figures.
 ESTIMATORS: dict[str, dict[str, Any]] = {
     "proportional": {"posterior": "proportional"},
-    ADD_ONE: {"posterior": "proportional", "smoothing": "add-one"},
+    ADD_ONE: {"posterior": Proportional(smoothing="add-one")},
     **{name: {"posterior": name} for name in POSTERIORS if name != "proportional"},
 }
 

@@ -33,8 +33,6 @@ from nearsay.learn.lmnn.lmnn import LMNN as LMNN
 from nearsay.learn.rank_boost import RankBoostNeighbors as RankBoostNeighbors
 from nearsay.learn.tuning import tune_metric as tune_metric
 from nearsay.learn.whitening import WithinClassWhitening as WithinClassWhitening
-from nearsay.neighbors.by_class.class_table import ClassTable as ClassTable
-from nearsay.neighbors.by_class.labeled import LabeledNeighbors as LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex as NeighborIndex
 from nearsay.neighbors.index import leave_one_out as leave_one_out
 from nearsay.neighbors.index import nearest as nearest

@@ -20,6 +20,7 @@ import nearsay
 from nearsay.cli import app
 from nearsay.data.catalog import DATASETS
 from nearsay.errors import DatasetNotFound
+from nearsay.posterior import Confmat, Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
@@ -102,7 +103,7 @@ def test_the_three_queries_are_the_surest_the_most_contested_and_the_surest_wron
 
 def test_a_summary_is_what_a_loop_over_the_answers_finds():
     X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
-    clf = NeighborClassifier(n_neighbors=3, model_failure=0.1, posterior="proportional").fit(X[:30], y[:30])
+    clf = NeighborClassifier(n_neighbors=3, posterior=Proportional(model_failure=0.1)).fit(X[:30], y[:30])
     summary = summarize(clf, X[30:], y[30:])
     p = [row[label] for row, label in zip(clf.predict_proba(X[30:]).tolist(), y[30:], strict=True)]
     assert summary["accuracy"] == np.mean(clf.predict(X[30:]) == y[30:])
@@ -114,7 +115,7 @@ def test_a_summary_is_what_a_loop_over_the_answers_finds():
     json.dumps(summary, allow_nan=False)
 
 
-@pytest.mark.parametrize("posterior", ["auto", "rank", ("confmat", {"normalize": "column"})])
+@pytest.mark.parametrize("posterior", ["auto", "rank", Confmat(normalize="column")])
 @pytest.mark.parametrize("metric", ["auto", "euclidean"])
 @pytest.mark.parametrize("k", ["auto", 3])
 def test_the_summary_says_what_was_chosen_and_never_that_a_choice_was_left_open(posterior, metric, k):

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import nearsay as ns
 from nearsay.collection import LiveCollection
 from nearsay.collection.evaluation.evaluate import evaluate, evaluation_report
 from nearsay.collection.evaluation.known_items import brought, held_out, judge, left_out, rows_held_out
 from nearsay.collection.ingest.batches import Batch
 from nearsay.collection.ingest.sources import read_source
-from nearsay.collection.state.learned import NeighborsAlone
+from nearsay.collection.state.learned import fitted_to_rows
 from nearsay.errors import InputError
 from nearsay.reports.evaluation import MISTAKES_SHOWN, evaluation_summary
 
@@ -52,8 +51,7 @@ def test_what_is_held_out_is_answered_as_by_a_classifier_fitted_to_the_rest(thin
     assert np.unique(truth[held], return_counts=True)[1].tolist() == [5] * 4
     rest = np.setdiff1d(np.arange(80), held)
     k = 5 if posterior == "proportional" else "auto"
-    make = NeighborsAlone if posterior == "auto" else ns.NeighborClassifier
-    clf = make(k, posterior=posterior).fit(X[rest], truth[rest])
+    clf = fitted_to_rows(X[rest], truth[rest], "euclidean", posterior, k)
     assert_allclose(p, clf.predict_proba(X[held]), rtol=0, atol=1e-12)
     assert collection.version == version
 

@@ -21,11 +21,14 @@ VOTES = np.setdiff1d(np.arange(150), [UNLABELED, FORGOTTEN])
 POSTERIORS = ["auto", "pooled", "proportional", "rank", "confmat"]
 # What each public method is called with; those not named are called without anything.
 QUERIES: dict[str, tuple[Any, ...]] = {
-    **dict.fromkeys(("predict", "predict_proba", "explain", "novelty", "neighbors"), (IRIS.data[::9],)),
+    **dict.fromkeys(
+        ("predict", "predict_proba", "explain", "novelty", "neighbors", "check_queries"), (IRIS.data[::9],)
+    ),
+    "nearest": (IRIS.data[::9], 3),
     "score": (IRIS.data, LABELS),
     "fit": (IRIS.data, LABELS),
 }
-PUBLIC = sorted(name for name in dir(ns.NeighborClassifier) if not name.startswith("_"))
+PUBLIC = sorted(name for name in dir(ns.NeighborClassifier) if not name.startswith("_") and not name.endswith("_"))
 
 
 @pytest.fixture(params=POSTERIORS)

@@ -181,8 +181,8 @@ def test_a_file_of_another_purpose_is_refused_before_it_is_made(tmp_path, monkey
     [
         lambda files: ns.ShardedIndex().fit(files),
         lambda files: ns.search.ShardedRows.open(files),
-        lambda files: ns.ShardedClassifier(3, posterior="proportional").fit(files, NAMES),
-        lambda files: ns.HedgedClassifier(ns.ShardedClassifier(3, posterior="proportional")),
+        lambda files: ns.ShardedClassifier(ns.NeighborClassifier(3, posterior="proportional")).fit(files, NAMES),
+        lambda files: ns.HedgedClassifier(ns.ShardedClassifier(ns.NeighborClassifier(3, posterior="proportional"))),
     ],
 )
 def test_what_lies_in_other_files_is_not_saved_by_name_and_the_error_says_what_to_do(thing, tmp_path):

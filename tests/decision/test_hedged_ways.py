@@ -12,12 +12,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 import nearsay as ns
-from nearsay.decision.calibration import FoldModels, calibrate
+from nearsay.decision.calibration import calibrate
 from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
+from nearsay.decision.fold_models import FoldModels
 from nearsay.decision.guarantee import most_specific, right_answers_needed, setting_for
 from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
 from nearsay.errors import DatasetNotFound
+from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from tests.decision.test_guarantee import ACCURACIES, validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
@@ -185,7 +187,7 @@ def test_the_models_that_judged_answer_together(cv):
 
 def test_to_a_model_that_has_not_seen_a_class_it_has_probability_0():
     X, y = [[0.0], [0.1], [1.0], [1.1], [5.0]], ["a", "a", "b", "b", "c"]
-    model = calibrate(NeighborClassifier(1, posterior="proportional", model_failure=0.0), X, y, LeaveOneOut()).estimator
+    model = calibrate(NeighborClassifier(1, posterior=Proportional(model_failure=0.0)), X, y, LeaveOneOut()).estimator
     assert isinstance(model, FoldModels)
     assert model.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(model.predict_proba([[5.0], [0.0]]), [[0, 0.2, 0.8], [1, 0, 0]])

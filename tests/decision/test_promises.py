@@ -11,6 +11,7 @@ from nearsay.data.datasets import load_dataset
 from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.guarantee import setting_for
 from nearsay.errors import DatasetNotFound
+from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 
@@ -37,7 +38,7 @@ def accuracies():
         pytest.skip(str(missing))
     X = np.concatenate([part.X for part in parts]).astype(np.float32)
     y = np.concatenate([part.y for part in parts])
-    knn = NeighborClassifier(30, posterior="proportional", model_failure=0.0).fit(X, y)
+    knn = NeighborClassifier(30, posterior=Proportional(model_failure=0.0)).fit(X, y)
     p_leaf = np.zeros((len(y), tree.n_leaves))
     p_leaf[:, tree.check_labels(knn.classes_)] = knn.leave_one_out_proba()
     points = operating_points(p_leaf, tree)

@@ -19,6 +19,7 @@ from nearsay.displays.drawing import AGREES, DISAGREES
 from nearsay.displays.hedging.hedge_on_tree import hedge_on_tree
 from nearsay.displays.hedging.hedge_picture import HedgeDisplay
 from nearsay.errors import DatasetNotFound, InputError
+from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -156,9 +157,9 @@ def test_a_tree_of_one_leaf_is_drawn(paths):
 
 def test_the_picture_writes_what_the_plain_object_holds():
     X, y = pet_rows()
-    hedged = HedgedClassifier(
-        NeighborClassifier(5, model_failure=0.0, posterior="proportional"), PETS, accuracy=1.0
-    ).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(5, posterior=Proportional(model_failure=0.0)), PETS, accuracy=1.0).fit(
+        X, y
+    )
     words = {"dog": "some dog", "poodle": "a $poodle$"}
     display = HedgeDisplay.from_estimator(hedged, [6.2], "poodle", names=words)
     hedge = display.hedge

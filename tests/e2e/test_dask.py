@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import nearsay as ns
 from nearsay.errors import ClusterError, InputError, StorageError
@@ -57,10 +58,13 @@ def test_two_workers_answer_as_one_process(files, two_workers):
     same(some.query(X[:20], 3, (1, 4)), whole.query(X[:20], 3, (1, 4)))
 
 
+NEIGHBORS = ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=300))
+
+
 @pytest.mark.slow
 def test_a_classifier_on_a_cluster_says_what_one_array_says(files, two_workers):
-    some = ShardedClassifier(5, posterior="pooled", cluster=two_workers, max_past_cases=300).fit(files, LABELS)
-    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=300).fit(X, LABELS)
+    some = ShardedClassifier(NEIGHBORS, cluster=two_workers).fit(files, LABELS)
+    whole = clone(NEIGHBORS).fit(X, LABELS)
     np.testing.assert_allclose(some.predict_proba(X[:50]), whole.predict_proba(X[:50]), rtol=0, atol=1e-12)
 
 

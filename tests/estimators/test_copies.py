@@ -182,12 +182,15 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "Annotation": lambda: fitted(ns.KeywordAnnotator).annotate(ROWS[:2]),
     "Evidence": lambda: list(_knn().explain(ROWS[:2])),
     "NeighborTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).leave_one_out(3, (1,))],
-    "LabeledNeighbors": lambda: [ns.LabeledNeighbors(ns.search.ExactSearch().fit(ROWS), LABELS)],
-    "ClassTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).query_by_class(ROWS[:3])],
+    **{
+        kind.__name__: lambda kind=kind: [ns.NeighborClassifier(3, posterior=kind()).fit(ROWS, NAMES).posterior_]
+        for kind in ns.posterior.POSTERIORS.values()
+    },
+    "Auto": lambda: [ns.posterior.Auto(criterion="accuracy")],
     "ShardedRows": lambda: [ns.search.ShardedRows.open(_files()).without([3])],
     "InnerProductIndex": lambda: [ns.InnerProductIndex().fit(ROWS)],
     "ShardedIndex": lambda: [ns.ShardedIndex().fit(_files())],
-    "ShardedClassifier": lambda: [ns.ShardedClassifier(3).fit(_files(), LABELS)],
+    "ShardedClassifier": lambda: [ns.ShardedClassifier(ns.NeighborClassifier(3)).fit(_files(), LABELS)],
     "ExactSearch": lambda: [ns.search.ExactSearch().fit(ROWS)],
     "TreeSearch": lambda: [ns.search.TreeSearch().fit(ROWS)],
     "ApproximateSearch": lambda: [ns.search.ApproximateSearch().fit(ROWS)] if find_spec("faiss") else [],

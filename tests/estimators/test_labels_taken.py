@@ -78,7 +78,7 @@ def test_a_label_is_found_among_classes_of_another_type(labels: list[int], class
     [
         ns.NeighborClassifier(1, posterior="proportional"),
         ns.NeighborClassifier(1, metric=lambda a, b: abs(float(a[0]) - float(b[0])), posterior="proportional"),
-        ns.FusedClassifier({"all": slice(0, 1)}, base=ns.NeighborClassifier(1, posterior="proportional")),
+        ns.FusedClassifier({"all": slice(0, 1)}, estimator=ns.NeighborClassifier(1, posterior="proportional")),
         ns.HedgedClassifier(ns.NeighborClassifier(1, posterior="proportional"), accuracy=0.5),
         ns.HedgedClassifier(ns.NeighborClassifier(1, posterior="proportional"), accuracy=0.5, cv=2),
         ns.ConformalClassifier(ns.NeighborClassifier(1, posterior="proportional"), coverage=0.5),

@@ -55,7 +55,7 @@ def test_rows_that_are_drawn_from_many_do_not_depend_on_their_order():
     Q = clouds(60, 1)[0]
 
     def make() -> ns.NeighborClassifier:
-        return ns.NeighborClassifier(max_past_cases=150)
+        return ns.NeighborClassifier(posterior=ns.posterior.Auto(max_past_cases=150))
 
     p = answers(make, X, y, Q)
     np.testing.assert_allclose(answers(make, X, y, Q, np.arange(700)[::-1]), p, rtol=0, atol=1e-9)

@@ -66,13 +66,13 @@ def test_rows_that_were_judged_are_not_asked_again_for_novelty(members, metric):
     X, y = blobs(120, 4)
     X = np.round(X)  # ties
     clf = ns.NeighborClassifier(3, posterior="auto", metric=metric).fit(X, y)
-    asked = Spied(clf._views)
+    asked = Spied(clf.model_.views)
     past = past_cases.PastCases(asked, max_past_cases=50)
     judged = past.judged(6, (1, 4))[1]
     assert 40 < len(judged) < 60
     found = past.sampled(3, members)
     assert sorted([*judged, *asked.rows[1]]) == list(range(120))
-    expected = clf._views.leave_one_out(6, members)
+    expected = clf.model_.views.leave_one_out(6, members)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.distances, expected.distances)
     np.testing.assert_array_equal(found.said, expected.said)
@@ -107,13 +107,13 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
     p = clf.leave_one_out_proba()
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    members = clf._members
-    _, rows = clf._past.judged(5, members)
+    members = clf.model_.members
+    _, rows = clf.model_.past.judged(5, members)
     others = np.concatenate([[], *rows_not_judged(rows, 900)]).astype(int)
-    table = clf._views.leave_one_out(5, members, others)
+    table = clf.model_.views.leave_one_out(5, members, others)
     np.testing.assert_allclose(p[others], clf.posterior_.proba(table), atol=1e-12)
     # Those that taught are answered by what the others taught.
-    taught, _ = clf._past.judged(5, members)
+    taught, _ = clf.model_.past.judged(5, members)
     np.testing.assert_allclose(
         p[slice(None) if rows is None else rows],
         clf.posterior_.leave_one_out_proba(taught, rows),
@@ -126,7 +126,7 @@ def test_groups_are_judged_on_the_same_rows(few_judged):
     X[::7, 2] = np.nan  # a group that some rows lack
     groups = {"first": slice(0, 2), "last": [2]}
     for posterior in ("pooled", "rank&votesplit", "proportional"):
-        clf = ns.FusedClassifier(groups, base=ns.NeighborClassifier(5, posterior=posterior)).fit(X, y)
+        clf = ns.FusedClassifier(groups, estimator=ns.NeighborClassifier(5, posterior=posterior)).fit(X, y)
         p = clf.leave_one_out_proba()
         assert p.shape == (900, 4)
         np.testing.assert_allclose(p.sum(axis=1), 1)

@@ -23,9 +23,10 @@ from sklearn.preprocessing import StandardScaler
 import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.methods.custom_posterior import OwnPosterior
+from nearsay.posterior.methods.custom_posterior import CustomPosterior
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.rank_weights import decreasing_weights
+from nearsay.posterior.methods.weighted import Weighted
 from tests.labeled import letters_apart
 from tests.reference import posteriors as loops
 
@@ -33,13 +34,13 @@ NeighborClassifier = ns.NeighborClassifier
 GROUPS = {"one": slice(0, 1), "two": slice(1, 2)}
 ESTIMATORS: dict[str, Any] = {
     **{name: NeighborClassifier(3, posterior=name) for name in POSTERIORS},
-    "weighted, by row": NeighborClassifier(3, posterior=("weighted", {"by": "row"})),
+    "weighted, by row": NeighborClassifier(3, posterior=Weighted(by="row")),
     "any k": NeighborClassifier("auto", posterior="proportional"),
     "by default": NeighborClassifier(),
     "auto": NeighborClassifier(posterior="auto", metric="auto"),
     "priors": NeighborClassifier(3, posterior="rank", priors="uniform"),
     "beside": NeighborClassifier(3, beside=LogisticRegression()),
-    "fused": FusedClassifier(GROUPS, NeighborClassifier(3, posterior="rank"), priors="uniform"),
+    "fused": FusedClassifier(GROUPS, NeighborClassifier(3, posterior="rank", priors="uniform")),
     "fused, learned": FusedClassifier(GROUPS, NeighborClassifier(3, posterior="confmat"), exponents="learned"),
     "fused, pooled": FusedClassifier(GROUPS, NeighborClassifier(3, posterior="pooled")),
     "fused, auto": FusedClassifier(GROUPS),
@@ -216,7 +217,7 @@ def test_a_posterior_of_ones_own_hears_the_weights_if_its_fit_takes_them() -> No
         InputError, match=r"given a sample_weight, but the posterior .* makes no use of it\. Let its fit"
     ):
         NeighborClassifier(3, posterior=HearsNone()).fit(X, y, weights)
-    assert not OwnPosterior(HearsNone()).takes_weights
+    assert not CustomPosterior(HearsNone()).takes_weights
 
 
 def test_a_model_beside_is_fitted_with_the_weights_or_refused() -> None:
@@ -224,7 +225,7 @@ def test_a_model_beside_is_fitted_with_the_weights_or_refused() -> None:
     held = weights > 0
     clf = NeighborClassifier(3, posterior="pooled", beside=LogisticRegression()).fit(X, y, weights)
     alone = LogisticRegression().fit(X[held], y[held], sample_weight=weights[held] / weights[held].mean())
-    np.testing.assert_allclose(clf._views.models[0].model_.coef_, alone.coef_, rtol=1e-4)
+    np.testing.assert_allclose(clf.model_.views.models[0].model_.coef_, alone.coef_, rtol=1e-4)
     with pytest.raises(InputError, match=r"fit of beside=KNeighborsClassifier\(\) takes none\. Pass a model whose"):
         NeighborClassifier(3, beside=KNeighborsClassifier()).fit(X, y, weights)
     said = np.full((60, 3), 1 / 3)
@@ -371,7 +372,9 @@ def test_a_promise_over_shards_takes_weights_too(tmp_path: Path) -> None:
     np.save(tmp_path / "0.npy", X)
     weights = random.integers(0, 3, 60).astype(float)
     settings: dict[str, Any] = {"n_neighbors": 5, "posterior": "proportional"}
-    sharded = ns.HedgedClassifier(ns.ShardedClassifier(**settings), accuracy=0.8).fit(tmp_path, y, weights)
+    sharded = ns.HedgedClassifier(ns.ShardedClassifier(ns.NeighborClassifier(**settings)), accuracy=0.8).fit(
+        tmp_path, y, weights
+    )
     in_memory = ns.HedgedClassifier(NeighborClassifier(**settings), accuracy=0.8).fit(X, y, weights)
     assert sharded.n_calibration_ == in_memory.n_calibration_ == np.count_nonzero(weights)
     np.testing.assert_array_equal(sharded.predict(X), in_memory.predict(X))

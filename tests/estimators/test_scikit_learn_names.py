@@ -18,12 +18,13 @@ import nearsay as ns
 from nearsay.core.parallel import cores, jobs, thread_count
 from nearsay.distances.named import ALIASES, DISTANCES, MetricName
 from nearsay.errors import InputError
+from nearsay.posterior import Proportional
 from nearsay.posterior.methods.named import AUTO, POSTERIORS, PosteriorName
 from nearsay.search.choose import SEARCHES, SearchName
 
 X, y = load_wine(return_X_y=True)
 # scikit-learn's probabilities are the votes as they are, of five neighbors unless it is told otherwise.
-RAW_VOTES = {"n_neighbors": 5, "posterior": "proportional", "model_failure": 0.0}
+RAW_VOTES = {"n_neighbors": 5, "posterior": Proportional(model_failure=0.0)}
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ CALLS: list[tuple[Any, dict[str, Any], str]] = [
             {"table": ns.leave_one_out(ROWS, 2), "known": KEYWORDS, "Y": KEYWORDS, "ks": [1], "n_keywords": 1},
             ("table", "known", "Y", "ks", "relevance", "n_keywords"),
         ),
-        (ns.metrics.keyword_measures, {"Y_true": KEYWORDS, "Y_said": KEYWORDS}, ("Y_true", "Y_said")),
+        (ns.metrics.keyword_measures, {"Y_true": KEYWORDS, "Y_pred": KEYWORDS}, ("Y_true", "Y_pred")),
         (ns.metrics.mean_average_precision, {"Y_true": KEYWORDS, "scores": KEYWORDS}, ("Y_true", "scores")),
         (
             ns.tune_metric,

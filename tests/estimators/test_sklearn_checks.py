@@ -21,7 +21,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import POSTERIORS
-from nearsay.posterior.methods.proportional import SMOOTHINGS
+from nearsay.posterior.methods.proportional import SMOOTHINGS, Proportional
 from nearsay.posterior.votes import TIE_RULES
 from nearsay.search.exact import ExactSearch
 from tests.public import ESTIMATORS, declared
@@ -51,7 +51,7 @@ def takes_an_estimator(kind: type[BaseEstimator]) -> bool:
 
 OTHER_MOODS = [
     NeighborClassifier("auto", posterior="proportional"),
-    NeighborClassifier(5, tie_break="random", smoothing="add-one", posterior="proportional"),
+    NeighborClassifier(5, tie_break="random", posterior=Proportional(smoothing="add-one")),
     NeighborClassifier("auto", posterior="auto", metric="auto"),
     *(NeighborClassifier(3, posterior=name) for name in POSTERIORS),
 ]
@@ -122,7 +122,7 @@ def test_one_class_and_one_row_work():
 
 
 def test_every_row_can_be_a_neighbor():
-    clf = NeighborClassifier(4, model_failure=0.0, posterior="proportional").fit(
+    clf = NeighborClassifier(4, posterior=Proportional(model_failure=0.0)).fit(
         [[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1]
     )
     np.testing.assert_allclose(clf.predict_proba([[9.0]]), [[0.75, 0.25]])

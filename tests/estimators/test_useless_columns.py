@@ -226,7 +226,7 @@ def test_rows_in_shards_are_answered_as_rows_in_memory(tmp_path):
         np.save(tmp_path / f"{number}.npy", part)
     for metric in ("euclidean", "auto"):
         in_memory = ns.NeighborClassifier(metric=metric).fit(X, y).predict_proba(Q)
-        sharded = ns.ShardedClassifier(metric=metric).fit(tmp_path, y).predict_proba(Q)
+        sharded = ns.ShardedClassifier(ns.NeighborClassifier(metric=metric)).fit(tmp_path, y).predict_proba(Q)
         np.testing.assert_allclose(sharded, in_memory, rtol=0, atol=1e-9)
 
 

@@ -16,7 +16,7 @@ from nearsay.posterior.choice.k_curve import WeightedPastVotes
 from nearsay.posterior.choice.model_choice import mean_and_error
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.log_linear import Cases, add_cases, fit_weights
-from nearsay.posterior.methods.pooled import failure_share
+from nearsay.posterior.methods.pooled import Pooled, failure_share
 from nearsay.posterior.methods.proportional import SMOOTHINGS, Proportional
 from nearsay.posterior.methods.rank_weights import decreasing_weights
 from nearsay.posterior.methods.weighted import Weighted
@@ -117,7 +117,7 @@ def test_a_pool_of_weighted_rows_equals_the_loop(data: Any, weights: np.ndarray)
     if np.bincount(y).max() == 1:
         return
     Q = queries_for(X)
-    clf = NeighborClassifier(1, posterior=("pooled", {"members": (1, 4)})).fit(X, y, weights)
+    clf = NeighborClassifier(1, posterior=Pooled(members=(1, 4))).fit(X, y, weights)
     expected, p = reference_fusion.pooled([X], y, [Q], (1, 4), largest=0.01, row_weights=weights)
     np.testing.assert_allclose(clf.posterior_._all_weights, expected, atol=5e-4)
     np.testing.assert_allclose(clf.predict_proba(Q), p, atol=2e-4)

@@ -218,7 +218,7 @@ def test_the_pool_says_the_same_on_the_gpu(made, metric):
     here, there = (fitted(X, labels, search, metric=metric) for search in (ExactSearch(metric), on_cpu(metric)))
     np.testing.assert_array_equal(there.posterior_.weights_, here.posterior_.weights_)  # past cases are the same
     p = there.predict_proba(Q)
-    with mock.patch.object(pooled, "pooled_there", side_effect=AssertionError) as asked:
+    with mock.patch.object(pooled, "pooled_on_gpu", side_effect=AssertionError) as asked:
         with pytest.raises(AssertionError):
             there.predict_proba(Q)
         assert asked.called

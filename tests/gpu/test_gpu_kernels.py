@@ -150,7 +150,7 @@ def test_the_pool_in_one_pass(members):
     nothing = table.classes[:1]
     nothing.by_class[:], nothing.near[:], nothing.near_means[:] = np.inf, -1, np.inf
     for near in (table.classes, nothing):
-        expected = pooled_on_gpu.pooled_there(near, *learned)
+        expected = pooled_on_gpu.pooled_on_gpu(near, *learned)
         found = pooled_on_gpu.by_kernel(torch, near, *learned)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
         np.testing.assert_allclose(found.numpy().sum(axis=1), 1)

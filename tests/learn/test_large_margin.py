@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from nearsay.errors import InputError
 from nearsay.learn import LMNN
 from nearsay.posterior.base import folds
-from nearsay.posterior.choice.model_choice import looks_to_try, mapped_views
+from nearsay.posterior.choice.candidate_views import transformed_views, transforms_to_try
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.views.row_transforms import (
@@ -22,7 +22,7 @@ from nearsay.posterior.views.row_transforms import (
     LMNN_TARGETS,
     WHITENED,
     LearnedTransforms,
-    kept_apart,
+    large_margin_map,
     learn_maps,
 )
 
@@ -59,9 +59,9 @@ def test_the_column_that_tells_classes_apart_counts_most():
 
 
 @pytest.mark.parametrize("labels", [[0, 0, 0, 0], [0, 1, 2, 3]], ids=["one class", "no class of two rows"])
-def test_where_nothing_can_be_kept_apart_directions_stay(labels):
+def test_where_nothing_can_be_large_margin_map_directions_stay(labels):
     X = np.random.default_rng(0).normal(size=(4, 3))
-    np.testing.assert_array_equal(kept_apart(X, np.array(labels)), np.eye(3))
+    np.testing.assert_array_equal(large_margin_map(X, np.array(labels)), np.eye(3))
 
 
 def test_a_class_that_a_fold_lacks_is_no_trouble():
@@ -83,7 +83,7 @@ def test_past_cases_are_mapped_by_what_other_folds_teach():
 def log_posterior_of_past_cases(X: np.ndarray, y: np.ndarray) -> float:
     """What a pool of this view alone gives the truth of rows that are left out."""
     n_classes, rows = y.max() + 1, np.arange(len(y))
-    [view] = mapped_views([LARGE_MARGIN], X, y, n_classes)
+    [view] = transformed_views([LARGE_MARGIN], X, y, n_classes)
     log_p = np.empty(len(y))
     tables = [view.past_cases(1, (1, 4))]
     for lines, p in Pooled(members=(1, 4)).fit_and_leave_out(tables, y, n_classes, rows, 5):
@@ -123,8 +123,8 @@ def test_it_is_heard_only_where_it_is_asked_for():
     for plain in (NeighborClassifier(), NeighborClassifier(metric="auto")):
         plain.fit(X, y)
         assert all(LARGE_MARGIN.name not in one.distances for one in plain.choices_)
-    assert LARGE_MARGIN in looks_to_try(X, y, large_margin=True)
-    assert LARGE_MARGIN not in looks_to_try(X, np.zeros(60, np.int64), large_margin=True)
+    assert LARGE_MARGIN in transforms_to_try(X, y, large_margin=True)
+    assert LARGE_MARGIN not in transforms_to_try(X, np.zeros(60, np.int64), large_margin=True)
 
 
 @pytest.mark.parametrize("given", [{"p": 3}, {"large_margin": "yes"}, [("large_margin", True)]])

@@ -168,8 +168,8 @@ class ByRoteOfRows(ByRote):
 
 ESTIMATORS: dict[str, Any] = {
     **{name: NeighborClassifier(5, posterior=name) for name in POSTERIORS},
-    "weighted, by row": NeighborClassifier(5, posterior=("weighted", {"by": "row"})),
-    "confmat, by column": NeighborClassifier(5, posterior=("confmat", {"normalize": "column"})),
+    "weighted, by row": NeighborClassifier(5, posterior=Weighted(by="row")),
+    "confmat, by column": NeighborClassifier(5, posterior=Confmat(normalize="column")),
     "by rote": NeighborClassifier(5, posterior=ByRote()),
     "by rote of rows": NeighborClassifier(5, posterior=ByRoteOfRows()),
     "auto": NeighborClassifier("auto", posterior="auto"),

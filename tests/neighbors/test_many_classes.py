@@ -228,7 +228,7 @@ def check_smooth(numbers: list[int], posterior: str) -> None:
 def test_classes_past_the_sixteenth_are_moved_as_far_as_the_sixteenth_usually_is():
     X, y = blobs(40, 9, seed=10)
     clf = ns.NeighborClassifier(5, posterior="pooled").fit(X, y)
-    pool, table = clf.posterior_, clf._past.judged(5, clf._members)[0]
+    pool, table = clf.posterior_, clf.model_.past.judged(5, clf.model_.members)[0]
     floor, near = pool.floors_[0], table.classes
     for j, m in enumerate(pool.members_.tolist()):
         column = near.members.index(m)

@@ -13,7 +13,7 @@ from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior import answers
+from nearsay.posterior import model
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
@@ -43,7 +43,7 @@ def test_probabilities_and_labels_equal_the_loop(data, k, smoothed, rule):
     k, (smoothing, model_failure) = min(k, len(X)), smoothed
     Q = queries_for(X)
     clf = NeighborClassifier(
-        k, smoothing=smoothing, model_failure=model_failure, tie_break=rule, posterior="proportional"
+        k, tie_break=rule, posterior=Proportional(smoothing=smoothing, model_failure=model_failure)
     ).fit(X, y)
     p = clf.predict_proba(Q)
     n_classes = len(clf.classes_)
@@ -96,7 +96,7 @@ def test_lots_are_fair_and_depend_on_the_seed_and_on_nothing_else():
     assert three_way.sum() > 400
     assert np.abs(shares - 1 / 3).max() < 0.08  # 3.5 standard deviations at 400
     assert (answers(7) == answers(7)).all()
-    assert (answers(None) == answers(None)).all()
+    assert (answers(None) != answers(None)).any()
     assert 0.4 < (answers(7) != answers(8))[three_way].mean() < 0.9
     assert (clf.predict(Q[::-1])[::-1] == answers(7)).all()
 
@@ -119,7 +119,7 @@ def test_small_blocks_of_queries_give_the_same_answers(rule, monkeypatch):
     X, y = rng.integers(0, 4, (60, 2)).astype(float), rng.integers(0, 5, 60)
     clf = NeighborClassifier(4, tie_break=rule, posterior="proportional").fit(X, y)
     whole = clf.predict(X), clf.predict_proba(X)
-    monkeypatch.setattr(answers, "row_blocks", lambda n, **_: row_blocks(n, size=7))
+    monkeypatch.setattr(model, "row_blocks", lambda n, **_: row_blocks(n, size=7))
     np.testing.assert_array_equal(clf.predict(X), whole[0])
     np.testing.assert_array_equal(clf.predict_proba(X), whole[1])
 
@@ -137,7 +137,7 @@ def test_the_vote_agrees_with_scikit_learn_where_there_are_no_ties():
     rng = np.random.default_rng(3)
     X, Q = rng.normal(size=(200, 5)), rng.normal(size=(100, 5))
     y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
-    ours = NeighborClassifier(7, model_failure=0.0, posterior="proportional").fit(X, y)
+    ours = NeighborClassifier(7, posterior=Proportional(model_failure=0.0)).fit(X, y)
     theirs = KNeighborsClassifier(7).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(Q), theirs.predict_proba(Q), atol=1e-12)
     assert (ours.predict(Q) == theirs.predict(Q)).all()

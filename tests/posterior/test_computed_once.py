@@ -14,7 +14,7 @@ from nearsay.neighbors.by_class import class_means
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior import fused, past_cases
+from nearsay.posterior import fused_model, past_cases
 from nearsay.posterior.base import GroupPosterior, splits
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
@@ -96,7 +96,7 @@ def test_the_posterior_that_choosing_fitted_is_the_one_that_fitting_again_gives(
         y[0] = 3
     fitted = NeighborClassifier(metric=metric).fit(X, y)
     assert isinstance(fitted.posterior_, Pooled)
-    table, rows = fitted._past.judged(fitted.n_neighbors_, fitted._members)
+    table, rows = fitted.model_.past.judged(fitted.n_neighbors_, fitted.model_.members)
     again = Pooled().fit(table, fitted.labels_, len(fitted.classes_), rows)
     np.testing.assert_array_equal(fitted.posterior_._all_weights, again._all_weights)
     assert fitted.posterior_.floors_ == again.floors_
@@ -143,7 +143,7 @@ def test_no_row_is_asked_twice_by_choosing_learning_and_judging_a_fusion(monkeyp
         return leave_one_out(self, k, members, rows)
 
     monkeypatch.setattr(LabeledNeighbors, "leave_one_out", counted)
-    monkeypatch.setattr(fused, "rows_judged", lambda *given: np.arange(0, 120, 2))
+    monkeypatch.setattr(fused_model, "rows_judged", lambda *given: np.arange(0, 120, 2))
     monkeypatch.setattr("nearsay.posterior.choice.nested.NESTED_BELOW", 0)  # choosing anew asks anew
 
     def judged(most_kept):

@@ -18,7 +18,8 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.fused import FusedClassifier, settle_ties
+from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.fused_model import settle_ties
 from nearsay.posterior.methods.fusion import Fusion, left_out_folds
 from nearsay.posterior.methods.named import POSTERIORS
 from tests.labeled import labeled_rows, queries_for
@@ -36,9 +37,9 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        FusedClassifier(base=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
-        FusedClassifier(base=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
-        FusedClassifier(base=NeighborClassifier("auto", posterior="auto", metric="auto")),
+        FusedClassifier(estimator=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
+        FusedClassifier(estimator=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
+        FusedClassifier(estimator=NeighborClassifier("auto", posterior="auto", metric="auto")),
     ],
     expected_failed_checks=declared,
 )
@@ -121,10 +122,12 @@ def test_priors_multiply_the_answer():
     X, y = iris()
     groups = {"sepal": slice(0, 2), "petal": slice(2, 4)}
     plain = FusedClassifier(groups).fit(X, y).predict_proba(X[::7])
-    given = FusedClassifier(groups, priors=[1.0, 1.0, 8.0]).fit(X, y).predict_proba(X[::7])
+    given = FusedClassifier(groups, NeighborClassifier(priors=[1.0, 1.0, 8.0])).fit(X, y).predict_proba(X[::7])
     expected = plain * [0.1, 0.1, 0.8]
     np.testing.assert_allclose(given, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9)
-    named = FusedClassifier(groups, priors=dict(zip(np.unique(y), [1.0, 1.0, 8.0], strict=True))).fit(X, y)
+    named = FusedClassifier(
+        groups, NeighborClassifier(priors=dict(zip(np.unique(y), [1.0, 1.0, 8.0], strict=True)))
+    ).fit(X, y)
     np.testing.assert_array_equal(named.predict_proba(X[::7]), given)
 
 
@@ -146,7 +149,7 @@ def test_the_product_of_one_group_is_what_that_group_says(shown):
     labels = np.array([0, 0, 1, 2])
     table = NeighborTable(np.array([[0, 1, 3], [2, 3, 0], [-1, -1, -1]]), np.ones((3, 3)))
     votes = POSTERIORS["proportional"](model_failure=0.0)
-    p = Fusion(votes).fit([None], labels, 3, shown=np.array([shown])).proba([table])
+    p = Fusion(votes).fit([None], labels, 3, has_class=np.array([shown])).proba([table])
     said = np.array([[2 / 3, 0, 1 / 3], [1 / 3, 1 / 3, 1 / 3], [1 / 3, 1 / 3, 1 / 3]])
     said[:2, ~np.array(shown)] = 1 / 3  # of a class that no row shows in the group it says nothing
     np.testing.assert_allclose(p, said / said.sum(axis=1, keepdims=True), atol=1e-15)
@@ -230,13 +233,13 @@ def test_folds_share_out_every_class():
         ({"feature_groups": {"a": slice(0, 9)}}, "columns 0 … 3"),
         ({"feature_groups": {"a": [7]}}, "columns 0 … 3"),
         ({"feature_groups": {"a": ["width"]}}, "columns 0 … 3"),
-        ({"base": "knn"}, "NeighborClassifier"),
+        ({"estimator": "knn"}, "NeighborClassifier"),
         ({"exponents": "lerned"}, "did you mean 'learned'"),
-        ({"priors": [1.0, 2.0]}, "each of the 3 classes"),
-        ({"priors": [1.0, 0.0, 2.0]}, "above 0"),
-        ({"priors": {"setosa": 1.0}}, "every class"),
-        ({"base": NeighborClassifier(5, posterior="rnak")}, "did you mean 'rank'"),
-        ({"base": NeighborClassifier(1000, posterior="proportional")}, "n_samples=150"),
+        ({"estimator": NeighborClassifier(priors=[1.0, 2.0])}, "each of the 3 classes"),
+        ({"estimator": NeighborClassifier(priors=[1.0, 0.0, 2.0])}, "above 0"),
+        ({"estimator": NeighborClassifier(priors={"setosa": 1.0})}, "every class"),
+        ({"estimator": NeighborClassifier(5, posterior="rnak")}, "did you mean 'rank'"),
+        ({"estimator": NeighborClassifier(1000, posterior="proportional")}, "n_samples=150"),
     ],
 )
 def test_bad_settings_are_said(settings_of, words):

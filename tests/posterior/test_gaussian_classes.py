@@ -18,7 +18,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.views import gaussian_classes, model_beside
 from nearsay.posterior.views.gaussian_classes import OUTERMOST, GaussianClasses
-from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, gaussians_beside, said_together
+from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, gaussians_beside, stacked_models
 from nearsay.posterior.views.row_transforms import principal_directions
 from nearsay.posterior.views.views import with_further
 
@@ -151,13 +151,13 @@ def test_classes_that_only_their_spread_tells_apart_are_told_apart(settings_):
 def test_what_was_asked_for_by_name_hears_no_gaussians():
     X, y = clouds(60)
     for clf in (NeighborClassifier(5, posterior="pooled"), NeighborClassifier(metric="manhattan")):
-        assert not clf.fit(X, y)._views.models
+        assert not clf.fit(X, y).model_.views.models
 
 
 def test_classifiers_that_hear_gaussians_answer_alike_from_a_file(tmp_path):
     X, y = load_wine(return_X_y=True)
     clf = NeighborClassifier().fit(X, y)
-    assert len(clf._views.models) == 2
+    assert len(clf.model_.views.models) == 2
     save(clf, tmp_path / "wine.nearsay")
     again = load(tmp_path / "wine.nearsay")
     np.testing.assert_array_equal(again.predict_proba(X[:20]), clf.predict_proba(X[:20]))
@@ -170,7 +170,7 @@ def test_views_are_held_by_the_root_of_their_number_and_models_more_closely(n_vi
     X, y = clouds(60)
     table = NeighborIndex().fit(X).with_labels(y, 3).leave_one_out(1, (1, 4))
     said = [np.log(np.random.default_rng(i).dirichlet(np.ones(3), size=60)) for i in range(n_models)]
-    tables = [with_further([table] * n_views, said_together(said))]
+    tables = [with_further([table] * n_views, stacked_models(said))]
     pool = Pooled(members=(1, 4)).fit_groups(tables, y, 3)
     weights, features = pool._all_weights, pool._features(tables, slice(None))
     odds = np.exp(-(features @ weights))
@@ -186,7 +186,7 @@ def test_few_past_cases_that_are_all_right_do_not_make_a_model_certain():
     X, y = random.normal(size=(40, 3)), np.arange(40) % 2
     table = NeighborIndex().fit(X).with_labels(y, 2).leave_one_out(1, (1, 4))
     p = np.where(np.arange(2) == y[:, None], 0.9, 0.1)
-    pool = Pooled(members=(1, 4)).fit(with_further([table], said_together([np.log(p)])), y, 2)
+    pool = Pooled(members=(1, 4)).fit(with_further([table], stacked_models([np.log(p)])), y, 2)
     assert 0 < pool.model_weights_[0] < 2
 
 
@@ -204,5 +204,5 @@ def test_a_model_that_is_far_too_sure_does_not_hide_the_classes_that_are_near():
     def lost(table):
         return -np.log(Pooled(members=(1, 4)).fit(table, y, 90).leave_one_out_proba(table)[truth]).mean()
 
-    alone, beside = lost(table), lost(with_further([table], said_together([sure])))
+    alone, beside = lost(table), lost(with_further([table], stacked_models([sure])))
     assert beside < alone + 0.02

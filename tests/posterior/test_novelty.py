@@ -179,7 +179,7 @@ def test_rows_scattered_evenly_are_taken_for_twins_once_in_800_times_at_most(dim
     rng = np.random.default_rng(7)
     X = rng.random((3000, dimensions))
     clf = votes(5).fit(X, np.zeros(3000, int))
-    twins = clf._novelty.twins(clf.neighbors(rng.random((20_000, dimensions))))
+    twins = clf.model_.novelty.twins(clf.neighbors(rng.random((20_000, dimensions))))
     assert np.mean(twins >= 0) < 2 / 800
 
 

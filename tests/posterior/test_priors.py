@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from sklearn.base import clone
 
 import nearsay as ns
 from nearsay.errors import InputError
@@ -48,9 +49,8 @@ def test_frequencies_are_divided_out_and_priors_put_in(posterior, data, k, numbe
 @pytest.mark.parametrize(("posterior", "times"), [("proportional", 2), ("rank", 2), ("pooled", 1)])
 def test_every_group_of_a_product_brings_the_frequencies_with_it_and_a_pool_holds_them_once(posterior, times):
     X, y, _ = two_groups(400, 0.1, seed=1)
-    base = ns.NeighborClassifier(7, posterior=posterior)
-    plain = ns.FusedClassifier(GROUPS, base).fit(X, y)
-    even = ns.FusedClassifier(GROUPS, base, priors="uniform").fit(X, y)
+    plain = ns.FusedClassifier(GROUPS, ns.NeighborClassifier(7, posterior=posterior)).fit(X, y)
+    even = clone(plain).set_params(estimator__priors="uniform").fit(X, y)
     Q = two_groups(30, 0.5, seed=2)[0]
     np.testing.assert_allclose(even.predict_proba(Q), exchanged(plain.predict_proba(Q), y, [1, 1], times), atol=1e-9)
     Q[:, 1] = np.nan  # one of two groups is left
@@ -60,8 +60,7 @@ def test_every_group_of_a_product_brings_the_frequencies_with_it_and_a_pool_hold
 @pytest.mark.parametrize("posterior", ["proportional", "rank", "pooled"])
 def test_a_query_without_any_group_gets_the_priors(posterior):
     X, y, _ = two_groups(200, 0.1, seed=1)
-    base = ns.NeighborClassifier(7, posterior=posterior)
-    fused = ns.FusedClassifier(GROUPS, base, priors=[3, 1]).fit(X, y)
+    fused = ns.FusedClassifier(GROUPS, ns.NeighborClassifier(7, posterior=posterior, priors=[3, 1])).fit(X, y)
     np.testing.assert_allclose(fused.predict_proba([[np.nan, np.nan]]), [[0.75, 0.25]], atol=1e-12)
 
 
@@ -79,10 +78,10 @@ WAYS: dict[str, Any] = {
     "pooled": lambda priors: ns.NeighborClassifier(5, posterior="pooled", priors=priors),
     "rank&votesplit": lambda priors: ns.NeighborClassifier(30, posterior="rank&votesplit", priors=priors),
     "fused votes": lambda priors: ns.FusedClassifier(
-        GROUPS, ns.NeighborClassifier(50, posterior="proportional"), priors=priors
+        GROUPS, ns.NeighborClassifier(50, posterior="proportional", priors=priors)
     ),
     "fused pool": lambda priors: ns.FusedClassifier(
-        GROUPS, ns.NeighborClassifier(5, posterior="pooled"), priors=priors
+        GROUPS, ns.NeighborClassifier(5, posterior="pooled", priors=priors)
     ),
 }
 
@@ -115,7 +114,8 @@ def test_with_priors_records_count_past_cases_as_often_as_queries_come(way):
 def test_priors_are_taken_by_name_by_order_and_by_word_and_only_their_ratios_count():
     X, y, _ = two_groups(300, 0.2, seed=7)
     names = np.array(["often", "rarely"])[y]
-    for make in (ns.NeighborClassifier, lambda **given: ns.FusedClassifier(GROUPS, **given)):
+    fused = lambda **given: ns.FusedClassifier(GROUPS, ns.NeighborClassifier(**given))  # noqa: E731
+    for make in (ns.NeighborClassifier, fused):
         same = [{"often": 1, "rarely": 1}, [5, 5], (0.5, 0.5), np.array([2.0, 2.0]), "uniform"]
         answers = [make(priors=priors).fit(X, names).predict_proba(X[:20]) for priors in same]
         for each in answers[1:]:
@@ -130,7 +130,7 @@ def test_the_frequencies_of_training_as_priors_change_nothing():
 
 
 def test_a_class_without_any_probability_stays_without():
-    clf = ns.NeighborClassifier(1, posterior="proportional", model_failure=0.0, priors=[1, 1e6])
+    clf = ns.NeighborClassifier(1, posterior=ns.posterior.Proportional(model_failure=0.0), priors=[1, 1e6])
     np.testing.assert_array_equal(clf.fit([[0.0], [9.0]], ["a", "b"]).predict_proba([[1.0]]), [[1.0, 0.0]])
 
 
@@ -139,7 +139,7 @@ def test_a_hundred_groups_with_a_rare_class_do_not_overflow():
     y = (np.arange(2000) == 7).astype(int) + 2 * (np.arange(2000) % 2)
     groups = {f"g{i}": slice(i, i + 1) for i in range(100)}
     X = random.normal(size=(2000, 100))
-    fused = ns.FusedClassifier(groups, ns.NeighborClassifier(3, posterior="proportional"), priors="uniform").fit(X, y)
+    fused = ns.FusedClassifier(groups, ns.NeighborClassifier(3, posterior="proportional", priors="uniform")).fit(X, y)
     p = fused.predict_proba(X[:20])
     assert np.isfinite(p).all()
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -160,15 +160,10 @@ def test_a_hundred_groups_with_a_rare_class_do_not_overflow():
 )
 def test_priors_that_cannot_be_are_refused_in_words(priors, words):
     X, y = [[0.0], [1.0], [2.0]], ["a", "b", "c"]
-    for estimator in (ns.NeighborClassifier(2, posterior="proportional"), ns.FusedClassifier()):
+    neighbors = ns.NeighborClassifier(2, posterior="proportional", priors=priors)
+    for estimator in (neighbors, ns.FusedClassifier(estimator=neighbors)):
         with pytest.raises(InputError, match=words):
-            estimator.set_params(priors=priors).fit(X * 4, y * 4)
-
-
-def test_priors_of_the_base_are_refused_where_they_would_have_no_say():
-    base = ns.NeighborClassifier(2, posterior="proportional", priors="uniform")
-    with pytest.raises(InputError, match=r"Pass them to FusedClassifier\(priors=…\)"):
-        ns.FusedClassifier(base=base).fit([[0.0], [1.0], [2.0]], ["a", "b", "a"])
+            estimator.fit(X * 4, y * 4)
 
 
 def test_saved_priors_are_kept(tmp_path):

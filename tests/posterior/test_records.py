@@ -19,8 +19,8 @@ import nearsay as ns
 from nearsay.errors import DatasetNotFound
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
-from nearsay.posterior.choice.fit_checks import fresh_posterior
 from nearsay.posterior.evidence.records import OF_CHANCE, REACHES, Records
+from nearsay.posterior.methods.named import as_posterior
 from tests.labeled import count_searches
 
 
@@ -183,7 +183,7 @@ def test_the_record_counts_past_cases_as_others_answered_them(name):
     p = clf.leave_one_out_proba()
     if name not in ("proportional", "weighted", "pooled"):  # tables: as a query with these neighbors is answered
         table = NeighborIndex().fit(X).with_labels(y).leave_one_out(7, ())
-        p = fresh_posterior(clf, name).fit(table, y, 2).proba(table)
+        p = as_posterior(name).fit(table, y, 2).proba(table)
     right, sure = (p.argmax(axis=1) == y).tolist(), p.max(axis=1).tolist()
     for one in clf.explain(X[:20] + 0.1):
         assert (one.record["cases"], one.record["right"]) == like_by_loop(sure, right, one.probability)
@@ -202,7 +202,7 @@ def test_the_only_row_of_a_class_is_no_past_case():
     X, y = noisy(60)
     clf = ns.NeighborClassifier(60, posterior="proportional").fit(np.vstack([X, [[9.0, 9.0]]]), [*y.tolist(), 2])
     assert len(clf.explain(X[:1])) == 1
-    assert len(clf._records) == 60
+    assert len(clf.model_.records) == 60
     alone = ns.NeighborClassifier(1, posterior="proportional").fit(X[:3], ["a", "b", "c"]).explain(X[:1])[0]
     assert alone.record == {"cases": 0, "right": 0, "low": 0.0, "high": 1.0}
     assert "No past case had a probability like this." in alone.text
@@ -231,7 +231,7 @@ def test_of_many_rows_that_teach_nothing_a_sample_is_asked(monkeypatch, fused):
         clf = ns.NeighborClassifier(7, posterior=posterior)
         clf = (ns.FusedClassifier({"all": slice(None)}, clf) if fused else clf).fit(X, y)
         clf.explain(X[:1])
-        assert len(clf._records) == n_cases
+        assert len(clf.model_.records) == n_cases
 
 
 def test_threads_that_ask_at_once_get_the_same_records():

@@ -16,14 +16,14 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.neighbors.sharded import shard_work
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
-from nearsay.posterior import classifier as whole_classifier
 from nearsay.posterior import past_cases
 from nearsay.posterior import sharded as sharded_classifier
+from nearsay.posterior.choice import fitting
 from nearsay.posterior.methods.dist_votesplit import DistVotesplit
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.past_case_table import Tabulated
 from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
-from nearsay.posterior.views import row_transforms, shard_views
+from nearsay.posterior.views import model_beside, row_transforms
 from nearsay.reports.evaluation import evaluation_summary
 from nearsay.reports.left_out_summary import left_out_summary
 from nearsay.search.shards import ShardedRows
@@ -44,7 +44,7 @@ def test_every_posterior_gives_the_same_from_shards(tmp_path, posterior):
     X, y = rows_and_labels(150, 6)
     Q = X[:40] + 0.25
     files = written(X, [30, 31, 90, 140], str(tmp_path))
-    some = ShardedClassifier(4, posterior=posterior).fit(files, y)
+    some = ShardedClassifier(ns.NeighborClassifier(4, posterior=posterior)).fit(files, y)
     whole = ns.NeighborClassifier(4, posterior=posterior).fit(X, y)
     np.testing.assert_array_equal(some.neighbors(Q).indices, whole.neighbors(Q).indices)
     np.testing.assert_array_equal(some.predict(Q), whole.predict(Q))
@@ -63,7 +63,7 @@ def test_however_rows_are_cut_the_probabilities_are_those_of_the_whole(case, pos
     whole = ns.NeighborClassifier(2, posterior=posterior).fit(X[left], labels[left])
     with tempfile.TemporaryDirectory() as folder:
         rows = ShardedRows.open(written(X, cuts, folder)).without(removed)
-        some = ShardedClassifier(2, posterior=posterior).fit(rows, labels)
+        some = ShardedClassifier(ns.NeighborClassifier(2, posterior=posterior)).fit(rows, labels)
         np.testing.assert_allclose(some.predict_proba(X + 0.5), whole.predict_proba(X + 0.5), **CLOSE)
         np.testing.assert_array_equal(some.neighbors(X).indices, left[whole.neighbors(X).indices])
         np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
@@ -119,7 +119,10 @@ def test_all_views_of_shards_are_those_of_one_array(tmp_path, odd):
     if odd is not None:
         X[70] = 0.0 if odd == "a row of zeros" else [-3.0, 1.0, 1.0]
     files = written(X, [40, 90], str(tmp_path))
-    some, whole = ShardedClassifier(metric="auto").fit(files, y), ns.NeighborClassifier(metric="auto").fit(X, y)
+    some, whole = (
+        ShardedClassifier(ns.NeighborClassifier(metric="auto")).fit(files, y),
+        ns.NeighborClassifier(metric="auto").fit(X, y),
+    )
     same_answers(some, whole, X[:40] + 0.3)
     seen = {name for one in some.choices_ for name in one.distances}
     assert ("cosine" in seen, "hellinger" in seen) == (odd != "a row of zeros", odd is None)
@@ -133,19 +136,19 @@ def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
     if fitted:
         model, more = model.fit(X, y), {"beside_proba": GaussianNB().fit(X[::2], y[::2]).predict_proba(X)}
     weights = np.where(np.arange(200) % 50 == 3, 0.0, 1.0 + np.arange(200) % 2)
-    some = ShardedClassifier(5, beside=model).fit(files, y, weights, **more)
+    some = ShardedClassifier(ns.NeighborClassifier(5, beside=model)).fit(files, y, weights, **more)
     whole = ns.NeighborClassifier(5, beside=model).fit(X, y, weights, **more)
     assert some.choices_.chosen.beside
     same_answers(some, whole, X[:40] + 0.3)
 
 
 def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch):
-    for module, most in ((shard_views, 60), (row_transforms, 60)):
+    for module, most in ((model_beside, 60), (row_transforms, 60)):
         monkeypatch.setattr(module, "ROWS_TO_LEARN_FROM", most)
-    for module in (past_cases, shard_views, sharded_classifier):
+    for module in (past_cases, model_beside, sharded_classifier):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(past_cases, "FEWEST", 20)
-    monkeypatch.setattr(whole_classifier, "CASES_TO_SCALE_BY", 50)
+    monkeypatch.setattr(fitting, "CASES_TO_SCALE_BY", 50)
     monkeypatch.setattr(
         "nearsay.posterior.choice.nested.NESTED_BELOW", 400
     )  # fewer rows are read at once, to choose anew
@@ -155,7 +158,9 @@ def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch)
     taken: list[int] = []
     take = ShardedRows.take
     monkeypatch.setattr(ShardedRows, "take", lambda self, numbers: taken.append(len(numbers)) or take(self, numbers))
-    clf = ShardedClassifier(beside=GaussianNB(), max_past_cases=40).fit(rows, y)
+    clf = ShardedClassifier(
+        ns.NeighborClassifier(beside=GaussianNB(), posterior=ns.posterior.Auto(max_past_cases=40))
+    ).fit(rows, y)
     answered = np.concatenate([numbers for numbers, _ in clf.left_out_blocks()])
     assert sorted(answered) == list(range(400))
     assert 50 <= max(taken) <= 60
@@ -182,8 +187,10 @@ def test_likely_mistakes_are_found_block_by_block(tmp_path, monkeypatch, judged)
     weights = np.ones(200)
     weights[[3, 77]] = 0.0
     files = written(X, [64, 128], str(tmp_path))
-    some = ShardedClassifier(5, posterior="pooled", max_past_cases=judged).fit(files, y, weights)
-    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=judged).fit(X, y, weights)
+    some = ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=judged))).fit(
+        files, y, weights
+    )
+    whole = ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=judged)).fit(X, y, weights)
     p = np.full((200, 4), np.nan)
     for rows, some_p in some.left_out_blocks():
         assert np.isnan(p[rows]).all()
@@ -207,15 +214,18 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past_cases, "FEWEST", 20)
 
 
+LIMITED = {"pooled": ns.posterior.Pooled(max_past_cases=60), "auto": ns.posterior.Auto(max_past_cases=60)}
+
+
 @pytest.mark.parametrize("posterior", ["pooled", "auto"])
 @pytest.mark.parametrize("branches", [None, ["low", "high"]], ids=["one promise", "a promise for each branch"])
 def test_hedged_labels_are_those_of_one_array(tmp_path, monkeypatch, posterior, branches):
     small_blocks(monkeypatch)
     X, y = rows_and_labels(200, 5, seed=3)
     files = written(X, [50, 150], str(tmp_path))
-    known = {"posterior": posterior, "max_past_cases": 60}
+    known = {"posterior": LIMITED[posterior]}
     asked = {"taxonomy": TREE, "accuracy": 0.8, "branches": branches}
-    some = ns.HedgedClassifier(ShardedClassifier(5, **known), **asked).fit(files, y)
+    some = ns.HedgedClassifier(ShardedClassifier(ns.NeighborClassifier(5, **known)), **asked).fit(files, y)
     whole = ns.HedgedClassifier(ns.NeighborClassifier(5, **known), **asked).fit(X, y)
     np.testing.assert_array_equal(some.predict(X + 0.4), whole.predict(X + 0.4))
     assert len(set(some.predict(X + 0.4))) > 2
@@ -241,8 +251,12 @@ def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path, mo
     monkeypatch.delattr(ShardedClassifier, "leave_one_out_proba")
     monkeypatch.setattr(ns.NeighborClassifier, "leave_one_out_proba", None)
     files = written(X, [50], str(tmp_path))
-    ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60), TREE).fit(files, y)
-    ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60)).fit(files, y)
+    ns.HedgedClassifier(
+        ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60))), TREE
+    ).fit(files, y)
+    ns.ConformalClassifier(
+        ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60)))
+    ).fit(files, y)
     assert sum(held) == 400
     assert max(held) <= 60
 
@@ -251,7 +265,9 @@ def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path, mo
 def test_a_classifier_that_is_fitted_is_calibrated_on_other_rows(tmp_path, as_files):
     X, y = rows_and_labels(300, 5, seed=3)
     (tmp_path / "other").mkdir()
-    fitted = ShardedClassifier(5, posterior="pooled").fit(written(X[:200], [90], str(tmp_path)), y[:200])
+    fitted = ShardedClassifier(ns.NeighborClassifier(5, posterior="pooled")).fit(
+        written(X[:200], [90], str(tmp_path)), y[:200]
+    )
     written(X[200:], [40], str(tmp_path / "other"))
     others = str(tmp_path / "other") if as_files else X[200:]
     some = ns.HedgedClassifier(fitted, TREE, accuracy=0.8, cv="prefit").fit(others, y[200:])
@@ -267,7 +283,9 @@ def test_prediction_sets_are_those_of_one_array(tmp_path, monkeypatch):
     X, y = rows_and_labels(200, 4, seed=3)
     files = written(X, [50, 150], str(tmp_path))
     for score in ("lac", "aps"):
-        some = ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled"), conformity_score=score).fit(files, y)
+        some = ns.ConformalClassifier(
+            ShardedClassifier(ns.NeighborClassifier(5, posterior="pooled")), conformity_score=score
+        ).fit(files, y)
         whole = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="pooled"), conformity_score=score).fit(X, y)
         np.testing.assert_allclose(some.thresholds_, whole.thresholds_, **CLOSE)
         np.testing.assert_array_equal(some.predict_set(X + 0.4), whole.predict_set(X + 0.4))
@@ -288,7 +306,9 @@ def test_a_promise_that_was_interrupted_searches_no_shard_again(tmp_path, monkey
 
     def hedged(stop: float = np.inf) -> ns.HedgedClassifier:
         monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: counted(task, stop))
-        clf = ShardedClassifier(max_past_cases=60, work_folder=tmp_path / "work")
+        clf = ShardedClassifier(
+            ns.NeighborClassifier(posterior=ns.posterior.Auto(max_past_cases=60)), work_folder=tmp_path / "work"
+        )
         return ns.HedgedClassifier(clf, TREE, accuracy=0.8).fit(files, y)
 
     with pytest.raises(KeyboardInterrupt):
@@ -308,7 +328,9 @@ def test_rows_that_were_removed_are_neither_promised_for_nor_suspected(tmp_path,
     told = y.copy()
     told[gone] = "class 00"  # whatever is said of them
     rows = ShardedRows.open(written(X, [50, 150], str(tmp_path))).without(gone)
-    some = ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(rows, told)
+    some = ns.HedgedClassifier(ShardedClassifier(ns.NeighborClassifier(5, posterior="pooled")), TREE, accuracy=0.8).fit(
+        rows, told
+    )
     whole = ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(X[left], y[left])
     assert some.n_calibration_ == len(left)
     np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
@@ -324,8 +346,10 @@ def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_pat
     small_blocks(monkeypatch)
     X, y = rows_and_labels(200, 4, seed=5)
     files = written(X, [64, 128], str(tmp_path))
-    found = left_out_summary(ShardedClassifier(5, posterior="pooled", max_past_cases=60).fit(files, y))
-    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=60).fit(X, y)
+    found = left_out_summary(
+        ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60))).fit(files, y)
+    )
+    whole = ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60)).fit(X, y)
     expected = evaluation_summary(y, whole.leave_one_out_proba(), whole.classes_)
     assert 0 < found["n_right"] < 200
     assert set(expected) - set(found) == {"title", "mistakes"}
@@ -345,7 +369,9 @@ def test_what_looks_at_all_rows_of_a_thousand_classes_never_holds_all_probabilit
     labels, rng = np.arange(n) % n_classes, np.random.default_rng(0)
     X = (3 * rng.normal(size=(n_classes, 4))[labels] + rng.normal(size=(n, 4))).astype(np.float32)
     files = written(X, [2500], str(tmp_path))
-    clf = ShardedClassifier(3, posterior="rank", max_past_cases=100).fit(files, labels)
+    clf = ShardedClassifier(ns.NeighborClassifier(3, posterior=ns.posterior.Rank(max_past_cases=100))).fit(
+        files, labels
+    )
     asked = {
         "mistakes": clf.label_scores,
         "summary": lambda: left_out_summary(clf),
@@ -404,9 +430,17 @@ def test_distances_are_counted_in_the_bins_of_the_whole(case, at_once, k):
         (lambda rows: ShardedClassifier().fit(np.zeros((6, 1)), list("aabbcc")), "an array of shape"),
         (lambda rows: ns.HedgedClassifier(ShardedClassifier(), cv=3).fit(rows, list("aabbcc")), "leaving each out"),
         (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), beside_proba=np.ones((6, 3))), "there is none"),
-        (lambda rows: ShardedClassifier(metric="auto", metric_params={"p": 1}).fit(rows, list("aabbcc")), "large_mar"),
-        (lambda rows: ShardedClassifier(9).fit(rows, list("aabbcc")), "n_neighbors=9"),
-        (lambda rows: ShardedClassifier(1).fit(rows.without(range(6)), list("aabbcc")), "sample_weight|removed"),
+        (
+            lambda rows: ShardedClassifier(ns.NeighborClassifier(metric="auto", metric_params={"p": 1})).fit(
+                rows, list("aabbcc")
+            ),
+            "takes no metric_params",
+        ),
+        (lambda rows: ShardedClassifier(ns.NeighborClassifier(9)).fit(rows, list("aabbcc")), "n_neighbors=9"),
+        (
+            lambda rows: ShardedClassifier(ns.NeighborClassifier(1)).fit(rows.without(range(6)), list("aabbcc")),
+            "sample_weight|removed",
+        ),
     ],
 )
 def test_what_shards_cannot_serve_is_refused_with_the_reason(tmp_path, fit, message):

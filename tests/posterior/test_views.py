@@ -18,12 +18,13 @@ from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import classifier, past_cases
+from nearsay.posterior import past_cases
 from nearsay.posterior.base import folds
-from nearsay.posterior.choice import model_choice
-from nearsay.posterior.choice.model_choice import CandidateScore, Chooser, ModelCandidate
+from nearsay.posterior.choice import candidate_views, fitting
+from nearsay.posterior.choice.choices import CandidateScore
+from nearsay.posterior.choice.model_choice import Chooser, ModelCandidate
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.methods.named import FEW
+from nearsay.posterior.methods.named import FEW, Auto
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.views import row_transforms
@@ -50,18 +51,20 @@ def blobs(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tupl
 # ---------------------------------------------------------------- maps
 
 
-@pytest.mark.parametrize("look", [STANDARDIZED, *WHITENED])
+@pytest.mark.parametrize("transform", [STANDARDIZED, *WHITENED])
 @pytest.mark.parametrize("scale", [1.0, 2.0**400, 2.0**-400])
-def test_rows_are_as_far_apart_as_whitening_of_standardized_columns_says(look, scale):
+def test_rows_are_as_far_apart_as_whitening_of_standardized_columns_says(transform, scale):
     X, y = blobs(120)
     standardized = (X - X.mean(axis=0)) / X.std(axis=0)
     expected = standardized
-    if look.power is not None:
-        expected = WithinClassWhitening(look.power, pull=look.pull).fit(standardized, y).transform(standardized)
-    if look.unit:
+    if transform.power is not None:
+        expected = (
+            WithinClassWhitening(transform.power, pull=transform.pull).fit(standardized, y).transform(standardized)
+        )
+    if transform.unit:
         expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    [found] = learn_maps([look], X * scale, y)
-    if look.unit:  # directions from the mean of the rows, which whitening does not subtract
+    [found] = learn_maps([transform], X * scale, y)
+    if transform.unit:  # directions from the mean of the rows, which whitening does not subtract
         np.testing.assert_allclose(np.linalg.norm(found(X * scale), axis=1), 1)
     np.testing.assert_allclose(pdist(found(X * scale)), pdist(expected), rtol=1e-6, atol=1e-9)
 
@@ -96,33 +99,33 @@ def test_many_columns_are_whitened_in_their_principal_directions(monkeypatch):
 
 def test_past_cases_are_mapped_by_what_other_folds_teach():
     X, y = blobs(50)
-    looks = LearnedTransforms([WHITENED[2]], X, y)
+    transforms = LearnedTransforms([WHITENED[2]], X, y)
     fold = folds(y)
     for number in range(5):
         seen = fold != number
         expected = learn_maps([WHITENED[2]], X[seen], y[seen])[0]
-        np.testing.assert_array_equal(looks.without(number, WHITENED[2]).matrix, expected.matrix)
+        np.testing.assert_array_equal(transforms.without(number, WHITENED[2]).matrix, expected.matrix)
 
 
 def test_standardized_columns_are_also_measured_by_manhattan_distance_where_rows_are_not_too_many(monkeypatch):
     X, y = blobs(50)
-    [view] = model_choice.mapped_views([STANDARDIZED_MANHATTAN], X, y, 3)
+    [view] = candidate_views.transformed_views([STANDARDIZED_MANHATTAN], X, y, 3)
     table = view.neighbors(X[:5], 3, None)
     far = np.abs((X[:5, None] - X[table.indices]) / X.std(axis=0)).sum(axis=2)
     np.testing.assert_allclose(table.distances, far)
     for limit in (X.size, X.size - 1):
-        monkeypatch.setattr(model_choice, "NUMBERS_TO_MEASURE", limit)
-        assert (STANDARDIZED_MANHATTAN in model_choice.looks_to_try(X, y)) == (limit == X.size)
+        monkeypatch.setattr(candidate_views, "NUMBERS_TO_MEASURE", limit)
+        assert (STANDARDIZED_MANHATTAN in candidate_views.transforms_to_try(X, y)) == (limit == X.size)
 
 
 def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
     X, y = blobs(40)
-    looks = LearnedTransforms([WHITENED[3]], X, y)
-    view = View("all", None, "euclidean", look=WHITENED[3], looks=looks).fit(X, y, 3)
+    transforms = LearnedTransforms([WHITENED[3]], X, y)
+    view = View("all", None, "euclidean", transform=WHITENED[3], transforms=transforms).fit(X, y, 3)
     rows = np.array([3, 17, 0, 39, 8])
     table = view.past_cases(4, (1, 4), rows)
     for line, row in enumerate(rows):
-        mapped = looks.without(int(folds(y)[row]), WHITENED[3])(X)
+        mapped = transforms.without(int(folds(y)[row]), WHITENED[3])(X)
         distances = np.linalg.norm(mapped - mapped[row], axis=1)
         distances[row] = np.inf
         order = np.argsort(distances, kind="stable")[:4]
@@ -130,29 +133,6 @@ def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
         np.testing.assert_allclose(table.distances[line], distances[order])
         nearest = [distances[y == c].min() for c in table.classes.numbers[line]]
         np.testing.assert_allclose(table.classes.nearest[line], nearest)
-
-
-@given(lacking=st.sets(st.integers(0, 39), max_size=12))
-@settings(max_examples=10, deadline=None)
-def test_past_cases_of_whitened_columns_equal_the_loop_where_rows_lack_them(lacking):
-    X, y = blobs(40)
-    X[sorted(lacking), 2] = np.nan
-    here = np.flatnonzero(~np.isnan(X[:, 2]))
-    [view] = model_choice.mapped_views([WHITENED[2]], X, y, 3, group="some", columns=[1, 2])
-    rows = np.array([3, 17, 0, 39, 8])
-    table = view.past_cases(4, (1, 4), rows)
-    for line, row in enumerate(rows):
-        if row in lacking:
-            assert (table.indices[line] == -1).all()
-            continue
-        fold = folds(y[here])[np.searchsorted(here, row)]
-        taught = here[folds(y[here]) != fold]
-        mapped = learn_maps([WHITENED[2]], X[np.ix_(taught, [1, 2])], y[taught])[0](X[np.ix_(here, [1, 2])])
-        distances = np.linalg.norm(mapped - mapped[np.searchsorted(here, row)], axis=1)
-        distances[here == row] = np.inf
-        order = np.argsort(distances, kind="stable")[:4]
-        np.testing.assert_array_equal(table.indices[line], here[order])
-        np.testing.assert_allclose(table.distances[line], distances[order])
 
 
 # ---------------------------------------------------------------- one pool of all
@@ -215,18 +195,18 @@ def test_columns_of_unequal_scale_are_standardized_where_that_is_better_and_only
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "looks"), [(120, ("euclidean", WHITENED_BESIDE.name, *GAUSSIANS)), (121, ("euclidean",))]
+    ("n_rows", "metrics"), [(120, ("euclidean", WHITENED_BESIDE.name, *GAUSSIANS)), (121, ("euclidean",))]
 )
-def test_a_second_look_is_taken_by_default_where_a_search_costs_little(monkeypatch, n_rows, looks):
-    monkeypatch.setattr(classifier, "ROWS_TO_WHITEN", 120)
+def test_a_second_view_is_searched_by_default_where_a_search_costs_little(monkeypatch, n_rows, metrics):
+    monkeypatch.setattr(fitting, "ROWS_TO_WHITEN", 120)
     rng = np.random.default_rng(3)
     labels = np.arange(n_rows) % 3
     X = rng.normal(size=(n_rows, 4)) * [1, 1, 2, 2] + labels[:, None] * [1, 0, 0, 0]
     tried = {one.distances for one in NeighborClassifier().fit(X, labels).choices_}
-    assert max(tried, key=len) == looks
+    assert max(tried, key=len) == metrics
     # Where the metric is not left open, or no past cases are asked, rows are seen as they are given.
     for asked in ({"metric": "manhattan"}, {"posterior": "pooled"}):
-        assert len(NeighborClassifier(**asked).fit(X, labels)._views.views) == 1
+        assert len(NeighborClassifier(**asked).fit(X, labels).model_.views.views) == 1
 
 
 def test_the_default_tries_a_few_and_counts_their_seconds():
@@ -237,11 +217,11 @@ def test_the_default_tries_a_few_and_counts_their_seconds():
 
 
 def test_the_best_by_accuracy_is_taken_where_that_is_asked_for():
-    clf = NeighborClassifier(criterion="accuracy").fit(*load_iris(return_X_y=True))
+    clf = NeighborClassifier(posterior=Auto(criterion="accuracy")).fit(*load_iris(return_X_y=True))
     assert clf.choices_[0].accuracy == max(one.accuracy for one in clf.choices_)
     assert clf.choices_.why == "chosen by the accuracy of 150 past cases"
     with pytest.raises(InputError, match="criterion"):
-        NeighborClassifier(criterion="acuracy").fit([[0.0], [1.0]], [0, 1])
+        NeighborClassifier(posterior=Auto(criterion="acuracy")).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_what_is_less_accurate_than_plain_votes_is_passed_over():
@@ -266,17 +246,18 @@ def test_what_is_less_accurate_than_plain_votes_is_passed_over():
 
 def test_no_more_past_cases_are_asked_than_allowed(monkeypatch):
     X, y = blobs(300)
-    for settings_ in ({}, {"metric": "auto"}, {"n_neighbors": 5, "posterior": "pooled"}):
-        clf = NeighborClassifier(max_past_cases=60, **settings_).fit(X, y)
-        table, rows = clf._past.judged(1, clf._members)
+    auto, pooled = Auto(max_past_cases=60), Pooled(max_past_cases=60)
+    for k, posterior, metric in (("auto", auto, "euclidean"), ("auto", auto, "auto"), (5, pooled, "euclidean")):
+        clf = NeighborClassifier(k, posterior=posterior, metric=metric).fit(X, y)
+        table, rows = clf.model_.past.judged(1, clf.model_.members)
         assert len(table) == len(rows) <= 60
         assert clf.leave_one_out_proba().shape == (300, 3)
-    views = len(clf.fit(X, y)._views.views)
+    views = len(clf.fit(X, y).model_.views.views)
     monkeypatch.setattr(past_cases, "SEARCHES", 1)
-    many = NeighborClassifier(max_past_cases=60, metric="auto").fit(X, y)
-    assert len(many._past.judged(1, many._members)[0]) < 60 >= views
+    many = NeighborClassifier(posterior=Auto(max_past_cases=60), metric="auto").fit(X, y)
+    assert len(many.model_.past.judged(1, many.model_.members)[0]) < 60 >= views
     with pytest.raises(InputError, match="max_past_cases"):
-        NeighborClassifier(max_past_cases=0).fit(X, y)
+        NeighborClassifier(posterior=Auto(max_past_cases=0)).fit(X, y)
 
 
 # ---------------------------------------------------------------- a model beside
@@ -292,7 +273,7 @@ def test_the_model_is_asked_about_rows_it_has_not_seen():
         p = GaussianNB().fit(X[seen], y[seen]).predict_proba(X[[row]])[0]
         np.testing.assert_allclose(beside.past_[row], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
     p = GaussianNB().fit(X, y).predict_proba(X[:5])
-    np.testing.assert_allclose(beside.said(X[:5]), np.log((1 - SPREAD) * p + SPREAD / 3))
+    np.testing.assert_allclose(beside.log_proba(X[:5]), np.log((1 - SPREAD) * p + SPREAD / 3))
 
 
 def test_the_answer_is_no_worse_than_that_of_the_model_or_the_neighbors():
@@ -344,7 +325,7 @@ def test_a_class_that_a_fold_or_the_model_lacks_is_not_impossible():
 @pytest.mark.parametrize(
     ("settings_", "fit", "message"),
     [
-        ({"beside": GaussianNB(), "posterior": "rank", "n_neighbors": 3}, {}, "hears neighbors alone"),
+        ({"beside": GaussianNB(), "posterior": "rank", "n_neighbors": 3}, {}, "uses neighbors only"),
         ({"beside": GaussianNB}, {}, "Pass an object"),
         ({"beside": 3}, {}, "predict_proba"),
         ({}, {"beside_proba": np.ones((4, 2))}, "pass it as beside"),

@@ -31,7 +31,7 @@ from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence.evidence import InWordsList, names_of
+from nearsay.posterior.evidence.evidence import EvidenceList, names_of
 
 # By what the words of an item are put in order.
 ORDERS = ("score", "probability", "worth")
@@ -223,12 +223,12 @@ class KeywordAnnotator(BaseEstimator):
         table.sort_indices()
         return table if self._sparse else table.toarray()
 
-    def annotate(self, X: Any) -> InWordsList[Annotation]:
+    def annotate(self, X: Any) -> EvidenceList[Annotation]:
         """The words of each item, best first, with probabilities and the neighbors that have them.
 
         With several scorers, the neighbors shown are those of the first that finds any.
         """
-        return InWordsList(self._annotation(*chosen) for chosen in self._chosen(self._rows(X)))
+        return EvidenceList(self._annotation(*chosen) for chosen in self._chosen(self._rows(X)))
 
     def score(self, X: Any, Y: Any) -> float:
         """The F1 of precision and recall in the mean over words, as annotation is judged.

@@ -97,8 +97,8 @@ class DistributedView(View):
 
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[LiveTransform, np.ndarray]]:
         """(transform, places among ``rows``): rows of one fold, with a transform learned without them."""
-        transform = transform_of(self)
-        fold = self.looks.fold[rows] if self.looks is not None and transform.without else np.full(len(rows), -1)
+        transform, transforms = transform_of(self), self.transforms
+        fold = transforms.fold[rows] if transforms is not None and transform.without else np.full(len(rows), -1)
         for number in np.unique(fold):
             mapped = transform if number < 0 else replace(transform, whole=transform.without[number])
             of_fold = np.flatnonzero(fold == number)

@@ -1,9 +1,9 @@
-"""Probabilities of rows that the model has not seen, from which thresholds and guarantees are computed."""
+"""Calibration: probabilities of rows that the model was not fitted to, to read thresholds and guarantees from."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,22 +14,26 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from nearsay.core.arrays import check_row_numbers, check_sample_weight, places_among, row_blocks
+from nearsay.core.arrays import check_row_numbers, check_sample_weight, row_blocks
 from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
+from nearsay.decision.fold_models import FoldModels, among, proba
 from nearsay.errors import InputError
-from nearsay.posterior.choice.fit_checks import is_auto
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.methods.named import Auto, is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
+from nearsay.posterior.sharded import ShardedClassifier
 from nearsay.search.shards import ShardedRows
 
 # One row in so many is held out where a part of the rows is.
 HELD_OUT = 5
 
-# Rows that both teach and judge lean on each other: the share of right answers among them scatters around that of new
+# Rows that both teach and judge are correlated: the share of right answers among them scatters around that of new
 # rows with 1 to 2 times the variance of as many rows held out (measured over posteriors, k and n; docs/guarantees.md).
 LEFT_OUT_ROWS_WORTH_ONE = 2
 
-# What a hedge may take instead of the posterior that a classifier chose for itself.
+# What a hedge may take instead of the posterior that past cases chose.
 FINE_POSTERIORS = ("weighted", "pooled")
 
 Block = tuple[np.ndarray, np.ndarray]
@@ -46,10 +50,9 @@ class Calibration:
     probabilities : (n_calibration, n_classes)
         Columns as ``estimator.classes_``. Without rows where they are too many to be held.
     unseen : (n_calibration,) bool
-        True where the model had not seen the row's class: no set of its classes could hold it.
+        True where the model was fitted without the row's class: no set of its classes could hold it.
     n_unasked : int
-        Rows that were drawn as well, but kept for fitting because they are alone in their class: to a model without
-        them it would have been unseen.
+        Rows that were drawn as well, but kept for fitting because each is the only one of its class.
     rows_worth_one : int
         How many of these rows are worth one independent row: 1 where they were held out of the fitted classifier, more
         where it was fitted on them and only the models that judged them were not.
@@ -73,70 +76,23 @@ class Calibration:
             yield from self.in_blocks()
 
 
-class FoldModels(ClassifierMixin, BaseEstimator):
-    """Models that were each fitted without one fold, answering together by the mean of their probabilities.
-
-    A model fitted on all rows would be surer than those that judged the rows, and what was read from their answers
-    would not hold for its own. The mean of those that judged is never surer than they are.
-
-    Attributes
-    ----------
-    estimators_ : the models, one for each fold.
-    fitted_on_ : the row numbers that each was fitted on.
-    classes_ : (n_classes,) all labels; to a model that has not seen one, it has probability 0.
-    """
-
-    def __init__(self, estimators: Sequence[Any] = ()) -> None:
-        self.estimators = estimators
-
-    @classmethod
-    def of(cls, models: Sequence[Any], fitted_on: Sequence[np.ndarray], classes: np.ndarray) -> FoldModels:
-        """The fitted models as one classifier of these classes."""
-        together = cls(list(models))
-        together.estimators_, together.fitted_on_, together.classes_ = together.estimators, list(fitted_on), classes
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(models[0], name) and not _takes_distances(models[0]):
-                setattr(together, name, getattr(models[0], name))
-        return together
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """(n_rows, n_classes), columns as in ``classes_``."""
-        total: Any = 0.0
-        for model, rows in zip(self.estimators_, self.fitted_on_, strict=True):
-            # Distances are to all training rows; a model knows those it was fitted on.
-            known = np.asarray(X)[:, rows] if _takes_distances(model) else X
-            total = total + among(self.classes_, model, proba(model, known))
-        mean: np.ndarray = total / len(self.estimators_)
-        return mean
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The most probable label of every row; the first at ties."""
-        best: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return best
-
-
-def _takes_distances(model: Any) -> bool:
-    """Whether rows are given as their distances to the training rows."""
-    return bool(get_tags(model).input_tags.pairwise)
-
-
 class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Base of what makes a promise about the answers of any classifier with ``predict_proba``."""
+    """Base of the classifiers that guarantee something about the answers of another with ``predict_proba``."""
 
     estimator: Any
     cv: Any
 
     def _fit_estimator(self, X: Any, y: Any, sample_weight: Any) -> Calibration:
-        """Fit the estimator, take over what it knows of its data, and give the calibration."""
-        found = calibrate(self.estimator, X, y, self.cv, sample_weight)
-        self._take_over(found)
-        return found
+        """Fit the estimator, copy its attributes about the data, and give the calibration."""
+        calibration = calibrate(self.estimator, X, y, self.cv, sample_weight)
+        self._take_over(calibration)
+        return calibration
 
-    def _take_over(self, found: Calibration) -> None:
-        """What the fitted classifier knows of its data."""
-        self.estimator_ = found.estimator
-        self.classes_ = np.asarray(found.estimator.classes_)
-        self.n_calibration_ = len(found.labels)
+    def _take_over(self, calibration: Calibration) -> None:
+        """Copy what the fitted classifier knows of its data."""
+        self.estimator_ = calibration.estimator
+        self.classes_ = np.asarray(calibration.estimator.classes_)
+        self.n_calibration_ = len(calibration.labels)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -149,9 +105,9 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _explained(self, X: Any) -> tuple[np.ndarray, Any]:
         """The probabilities of the estimator, and its evidence for each row, None where it explains nothing."""
         check_is_fitted(self, "estimator_")
-        found = self.estimator_.explain(X) if hasattr(self.estimator_, "explain") else None
-        p = getattr(found, "probabilities", None)  # as predict_proba gives them, from the same search
-        return self.predict_proba(X) if p is None else p, found
+        evidence = self.estimator_.explain(X) if hasattr(self.estimator_, "explain") else None
+        p = getattr(evidence, "probabilities", None)  # as predict_proba gives them, from the same search
+        return self.predict_proba(X) if p is None else p, evidence
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -162,20 +118,20 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None) -> Calibration:
-    """Fit a copy of the estimator, and ask it, or copies of it, about rows that they were not fitted on.
+    """Fit a copy of the estimator, and get probabilities of rows that it, or copies of it, were not fitted to.
 
     Parameters
     ----------
     cv : None, "split", "prefit", int or splitter
-        None: the estimator's own leave-one-out probabilities where it has
+        None: the leave-one-out probabilities of the estimator where it has
         ``leave_one_out_proba``; otherwise as "split". "split": a fifth of
         every class is held out, with a fixed seed; of classes of one row, a
         fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
-        other rows. An int or splitter: it is fitted without each fold and
-        asked about it; these models answer together (``FoldModels``).
+        other rows. An int or splitter: it is fitted without each fold, which
+        it then answers; these models answer together (``FoldModels``).
     sample_weight : (n_rows,) numbers of at least 0, optional
-        How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is not asked
-        about either. Of the others each counts once in what is promised: a promise is about new rows, and weights do
+        How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is left out
+        altogether. Each other row counts once in a guarantee, which is about new rows: weights do
         not say how often such rows will come.
     """
     is_fitted = isinstance(cv, str) and cv == "prefit"
@@ -186,7 +142,7 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None
     if is_fitted:
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
-            return _asked_in_blocks(estimator, X, y)
+            return _proba_in_blocks(estimator, X, y)
         return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool))
     if cv is None and hasattr(estimator, "leave_one_out_proba"):
         if len(y) < 2:
@@ -232,7 +188,7 @@ def _checked_weights(estimator: Any, sample_weight: Any, n_rows: int, is_fitted:
 
 
 def _weighed(weights: np.ndarray | None, rows: Any) -> dict[str, np.ndarray]:
-    """What fit is given beside these rows."""
+    """Arguments of fit for the weights of these rows."""
     return {} if weights is None else {"sample_weight": weights[rows]}
 
 
@@ -254,35 +210,41 @@ def _left_out_in_blocks(fitted: Any, y: np.ndarray, weights: np.ndarray | None) 
     return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), counts[of_class] == 1, **known)
 
 
-def _asked_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibration:
-    """The calibration of a fitted classifier on other rows in shards, some of them read and asked at a time."""
-    asked = X.live_numbers
+def _proba_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibration:
+    """The calibration of a fitted classifier on other rows in shards, some of them read at a time."""
+    numbers = X.live_numbers
 
     def blocks() -> Iterator[Block]:
-        for part in row_blocks(len(asked), size=ROWS_AT_ONCE):
-            yield np.arange(part.start, part.stop), proba(estimator, X.take(asked[part]))
+        for part in row_blocks(len(numbers), size=ROWS_AT_ONCE):
+            yield np.arange(part.start, part.stop), proba(estimator, X.take(numbers[part]))
 
     nothing = np.empty((0, len(estimator.classes_)))
-    return Calibration(estimator, y[asked], nothing, np.zeros(len(asked), bool), in_blocks=blocks)
+    return Calibration(estimator, y[numbers], nothing, np.zeros(len(numbers), bool), in_blocks=blocks)
 
 
-def other_posteriors(found: Calibration, X: Any, y: Any, sample_weight: Any = None) -> Iterator[Calibration]:
-    """The same neighbors with other posteriors, where the classifier was left to choose its own; otherwise none.
+def other_posteriors(calibration: Calibration, X: Any, y: Any, sample_weight: Any = None) -> Iterator[Calibration]:
+    """The same neighbors with other posteriors, where past cases chose the posterior; otherwise none.
 
-    It chose by log posterior, over all rows. What says the most at a high accuracy may be another one of those that
-    weigh neighbors finely; each is calibrated as the one chosen was, with its own best number of neighbors.
+    They chose by log posterior, over all rows. What says the most at a high accuracy may be another one of those that
+    weigh neighbors finely; each is calibrated as the one chosen was, with its best number of neighbors.
     """
-    settings = found.estimator.get_params()
-    for prefix in ("", "base__"):
-        # Only the pool hears a model beside the neighbors.
-        if is_auto(settings.get(f"{prefix}posterior")) and settings.get(f"{prefix}beside") is None:
-            tried = {one.posterior: one for one in reversed(found.estimator.choices_)}  # of each, the best is kept
-            tried.pop(found.estimator.choices_.chosen.posterior, None)
-            for name in [name for name in FINE_POSTERIORS if name in tried]:
-                k = tried[name].n_neighbors
-                others = {"posterior": name} if k is None else {"posterior": name, "n_neighbors": k}
-                other = clone(found.estimator).set_params(**{prefix + name: value for name, value in others.items()})
-                yield calibrate(other, X, y, None, sample_weight)
+    estimator = calibration.estimator
+    template = estimator
+    if isinstance(estimator, FusedClassifier | ShardedClassifier):
+        template = NeighborClassifier() if estimator.estimator is None else estimator.estimator
+    # Only the pool, which "auto" takes, can combine neighbors with a companion model.
+    if not isinstance(template, NeighborClassifier) or not is_auto(template.posterior) or template.beside is not None:
+        return
+    choices, auto = estimator.choices_, template.posterior
+    tried = {one.posterior: one for one in reversed(choices)}  # of each, the best is kept
+    tried.pop(choices.chosen.posterior, None)
+    for name in [name for name in FINE_POSTERIORS if name in tried]:
+        other: Any = clone(template).set_params(posterior=auto.posterior(name) if isinstance(auto, Auto) else name)
+        if tried[name].n_neighbors is not None:
+            other.set_params(n_neighbors=tried[name].n_neighbors)
+        if template is not estimator:
+            other = clone(estimator).set_params(estimator=other)
+        yield calibrate(other, X, y, None, sample_weight)
 
 
 def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -304,8 +266,8 @@ def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any, weights: np
     counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
     classes = np.unique(y[counted])
     models, fitted_on, rows, p, unseen = [], [], [], [], []
-    for all_taught, all_asked in _folds(cv, X, y):
-        train, fold = all_taught[counted[all_taught]], all_asked[counted[all_asked]]
+    for rest_of_all, fold_of_all in _folds(cv, X, y):
+        train, fold = rest_of_all[counted[rest_of_all]], fold_of_all[counted[fold_of_all]]
         if not len(fold):
             continue
         model = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
@@ -316,13 +278,6 @@ def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any, weights: np
         unseen.append(~np.isin(y[fold], model.classes_))
     parts = (y[np.concatenate(rows)], np.concatenate(p), np.concatenate(unseen))
     return Calibration(FoldModels.of(models, fitted_on, classes), *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
-
-
-def among(classes: np.ndarray, model: Any, p: np.ndarray) -> np.ndarray:
-    """What a model says of its own classes, in the columns of all; one that it has not seen gets 0."""
-    known = np.zeros((len(p), len(classes)))
-    known[:, columns(np.asarray(model.classes_), classes)] = p
-    return known
 
 
 def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:
@@ -387,20 +342,3 @@ def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]
     if not checked:
         raise InputError(f"{expected}; got {cv!r}, which makes no folds.")
     return checked
-
-
-def proba(estimator: Any, X: Any) -> np.ndarray:
-    """The probabilities of an estimator as float64: (n_rows, n_classes)."""
-    return np.asarray(estimator.predict_proba(X), dtype=np.float64)
-
-
-def columns(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of each label among the classes."""
-    places = places_among(classes, labels)
-    unknown = labels[places < 0]
-    if len(unknown):
-        raise InputError(
-            f"The label {unknown.tolist()[0]!r} of a calibration row is none of the {len(classes)} classes the"
-            " estimator was fitted on. Fit it on all classes, or leave such rows out: no set could hold their class."
-        )
-    return places

@@ -1,7 +1,7 @@
 """Prediction sets: just enough classes to contain the true one as often as asked for.
 
 A score says how badly a class fits a row, read from the row's probabilities.
-Rows whose labels are known, and which the probabilities have not seen, tell
+Rows whose labels are known, and which the classifier was not fitted to, show
 how badly the true class usually fits: a threshold that nine in ten of them
 meet, nine in ten new rows meet as well. The set of a new row is all
 classes within the threshold. Nothing is assumed about the probabilities; good
@@ -20,9 +20,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.settings import check_choice, check_flag
-from nearsay.decision.calibration import AroundClassifier, columns
-from nearsay.decision.set_evidence import SetEvidenceList, set_evidence
+from nearsay.decision.calibration import AroundClassifier
+from nearsay.decision.fold_models import columns
+from nearsay.decision.set_evidence import SetEvidence, set_evidence
 from nearsay.errors import InputError
+from nearsay.posterior.evidence.evidence import EvidenceList
 
 MOST_NAMES = 5
 
@@ -82,7 +84,7 @@ def class_thresholds(scores: np.ndarray, labels: np.ndarray, n_classes: int, cov
     array([0.2, inf])
     """
     by_class = np.split(scores[np.argsort(labels, kind="stable")], np.cumsum(np.bincount(labels, minlength=n_classes)))
-    return np.array([threshold(own, coverage) for own in by_class[:n_classes]])
+    return np.array([threshold(of_class, coverage) for of_class in by_class[:n_classes]])
 
 
 def rows_needed(coverage: float) -> int:
@@ -154,7 +156,8 @@ class ConformalClassifier(AroundClassifier):
     Examples
     --------
     >>> from nearsay.posterior.classifier import NeighborClassifier
-    >>> known = NeighborClassifier(3, model_failure=0.0, posterior="proportional")
+    >>> from nearsay.posterior.methods.proportional import Proportional
+    >>> known = NeighborClassifier(3, posterior=Proportional(model_failure=0.0))
     >>> known = known.fit([[0], [1], [2], [10], [11], [12]], list("aaabbb"))
     >>> sets = ConformalClassifier(known, coverage=0.75, cv="prefit").fit([[3], [5], [7], [9]], ["a", "a", "a", "b"])
     >>> sets.thresholds_.round(3)                    # 7 is an 'a' that got 1/3: the fourth of four scores
@@ -179,7 +182,7 @@ class ConformalClassifier(AroundClassifier):
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConformalClassifier:
-        """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it has not seen.
+        """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it was not fitted to.
 
         Parameters
         ----------
@@ -193,15 +196,15 @@ class ConformalClassifier(AroundClassifier):
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
         check_coverage(self.coverage)
-        found = self._fit_estimator(X, y, sample_weight)
-        self._labels = columns(found.labels, self.classes_)
+        calibration = self._fit_estimator(X, y, sample_weight)
+        self._labels = columns(calibration.labels, self.classes_)
         self._scores = np.empty(len(self._labels))
-        for rows, p in found.blocks():
+        for rows, p in calibration.blocks():
             scores = SCORES[self.conformity_score](p)
             self._scores[rows] = scores[np.arange(len(rows)), self._labels[rows]]
-        self._unseen = found.unseen
-        self._n_unseen = int(found.unseen.sum()) + found.n_unasked
-        self.n_calibration_ = len(self._labels) + found.n_unasked
+        self._unseen = calibration.unseen
+        self._n_unseen = int(calibration.unseen.sum()) + calibration.n_unasked
+        self.n_calibration_ = len(self._labels) + calibration.n_unasked
         self.unseen_class_rate_ = self._n_unseen / self.n_calibration_
         self._read_thresholds()
         return self
@@ -225,25 +228,25 @@ class ConformalClassifier(AroundClassifier):
         inside = np.take_along_axis(self._sets(p), order, axis=1)
         return [self.classes_[row[keep]].tolist() for row, keep in zip(order, inside, strict=True)]
 
-    def explain(self, X: Any) -> SetEvidenceList:
+    def explain(self, X: Any) -> EvidenceList[SetEvidence]:
         """Why each row got its set: a ``SetEvidence`` each.
 
         Each member with its probability, the level promised, and where the estimator explains itself, its evidence,
         such as the neighbors. The list carries ``sets`` and ``probabilities``, equal to what ``predict_set`` and
         ``predict_proba`` give.
         """
-        p, found = self._explained(X)
+        p, evidence = self._explained(X)
         sets = self._sets(p)
         items = set_evidence(
             sets,
             p,
             self.classes_,
-            found,
+            evidence,
             coverage=self.coverage,
             per_class=self.per_class,
             n_calibration=self.n_calibration_,
         )
-        return SetEvidenceList(items, sets=sets, probabilities=p)
+        return EvidenceList(items, sets=sets, probabilities=p)
 
     def predict(self, X: Any) -> np.ndarray:
         """The one label that the estimator predicts."""

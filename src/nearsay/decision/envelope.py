@@ -1,4 +1,4 @@
-"""All operating points at once: what a rule says at every setting, and how accurate and specific it is there.
+"""All operating points at once: the answers of a rule at every setting, and how accurate and specific they are.
 
 For one query a rule's answer changes at a few settings only::
 
@@ -58,8 +58,8 @@ class OperatingPoints:
 
     def at(self, setting: Any) -> np.ndarray:
         """The node numbers that the rule gives at this setting, one for all queries or one for each: (n_queries,)."""
-        said: np.ndarray = self.nodes[self.places(setting)]
-        return said
+        nodes: np.ndarray = self.nodes[self.places(setting)]
+        return nodes
 
     def places(self, setting: Any) -> np.ndarray:
         """The numbers of the points that hold at this setting: (n_queries,)."""
@@ -138,8 +138,8 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
 
     def find(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         settings, nodes = POINTS[rule](p_leaf[rows], levels, score[rows])
-        there = ~np.isnan(settings)
-        return there.sum(axis=1), settings[there], nodes[there]
+        is_point = ~np.isnan(settings)
+        return is_point.sum(axis=1), settings[is_point], nodes[is_point]
 
     none = (np.empty(0, np.intp), np.empty(0), np.empty(0, np.intp))
     blocks = [none, *in_parallel(find, query_blocks(len(p_leaf), taxonomy))]
@@ -159,15 +159,15 @@ def _darts_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Poin
 
 def _fixed_threshold_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
     best = contenders(p_leaf, levels)
-    standing = best.p >= 0
+    in_play = best.p >= 0
     # A node is named when the threshold has passed all that say more; the last of them is also the most probable.
-    passed = np.maximum.accumulate(np.where(standing, as_compared(best.p), 0.0), axis=1)
+    passed = np.maximum.accumulate(np.where(in_play, as_compared(best.p), 0.0), axis=1)
     begins = np.nextafter(passed, np.inf)
-    ends_at_root = standing[:, -1] & (best.nodes[:, -1] == levels.root)
+    ends_at_root = in_play[:, -1] & (best.nodes[:, -1] == levels.root)
     settings = np.column_stack(
         [
             np.zeros(len(p_leaf)),
-            np.where(standing[:, 1:], begins[:, :-1], np.nan),
+            np.where(in_play[:, 1:], begins[:, :-1], np.nan),
             np.where(ends_at_root, np.nan, begins[:, -1]),
         ]
     )
@@ -186,8 +186,8 @@ def _leave_out_empty_steps(settings: np.ndarray) -> None:
     following = settings[:, -1].copy()
     for column in settings.T[-2::-1]:
         column[column == following] = np.nan
-        there = ~np.isnan(column)
-        following[there] = column[there]
+        is_setting = ~np.isnan(column)
+        following[is_setting] = column[is_setting]
 
 
 def _flat_reject_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:

@@ -102,18 +102,18 @@ def upper_envelopes(p, nodes, information, root, largest, shifts, winners):  # t
                 k += 1
         size = _hull((line_p[:k], line_g[:k], line_node[:k]), hull, crossing)
         shifts[i, 0], winners[i, 0] = 0.0, line_node[hull[0]]
-        said = 1
+        n_steps = 1
         for j in range(1, size):
             step_up = 1.0 - line_p[hull[j - 1]] / line_p[hull[j]]
             start = _surely_past(crossing[j], step_up, information[0])
             if start > largest:
                 break
-            if start == shifts[i, said - 1]:  # the one before wins nowhere that can be told apart
-                said -= 1
-            shifts[i, said], winners[i, said] = start, line_node[hull[j]]
-            said += 1
-        if winners[i, said - 1] != root:
-            shifts[i, said], winners[i, said] = np.inf, root
+            if start == shifts[i, n_steps - 1]:  # the one before wins nowhere that can be told apart
+                n_steps -= 1
+            shifts[i, n_steps], winners[i, n_steps] = start, line_node[hull[j]]
+            n_steps += 1
+        if winners[i, n_steps - 1] != root:
+            shifts[i, n_steps], winners[i, n_steps] = np.inf, root
 
 
 @compiled

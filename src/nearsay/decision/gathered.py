@@ -1,4 +1,4 @@
-"""What rules say of calibration rows at every setting, gathered some rows at a time.
+"""Operating points of calibration rows for every rule, collected some rows at a time.
 
     probabilities of some rows ──► operating points: a few settings and nodes a row ─┐
     probabilities of others    ──► operating points                                 ─┴─► all of them, in order of rows
@@ -26,7 +26,7 @@ class Gathered:
     Attributes
     ----------
     points : {rule: OperatingPoints of all rows}
-    past : {rule: what its records tell of}
+    past : {rule: the answers that its records count}
     branch : (n_rows,) the branch of the promise that each row belongs to.
     """
 
@@ -36,7 +36,7 @@ class Gathered:
 
 
 def gather(
-    found: Calibration,
+    calibration: Calibration,
     rules: Sequence[str],
     taxonomy: Taxonomy,
     by_leaf: Callable[[np.ndarray], np.ndarray],
@@ -46,28 +46,28 @@ def gather(
 
     ``by_leaf`` makes probabilities of leaves of those of classes; ``branch_of_leaves`` is (n_leaves,).
     """
-    n_rows = len(found.labels)
+    n_rows = len(calibration.labels)
     kept = cases_kept(n_rows)
     is_kept = np.zeros(n_rows, np.bool_)
     is_kept[kept] = True
     places, branch = [], np.empty(n_rows, branch_of_leaves.dtype)
     points: dict[str, list[OperatingPoints]] = {rule: [] for rule in rules}
-    told: dict[str, list[OperatingPoints]] = {rule: [] for rule in rules}
-    for rows, p in found.blocks():
+    kept_points: dict[str, list[OperatingPoints]] = {rule: [] for rule in rules}
+    for rows, p in calibration.blocks():
         p_leaf, some = by_leaf(p), np.flatnonzero(is_kept[rows])
         branch[rows] = branch_of_leaves[p_leaf.argmax(axis=1)]
         places.append(rows)
         for rule in rules:
             points[rule].append(operating_points(p_leaf, taxonomy, rule))
             of_some = points[rule][-1].take(some)
-            told[rule].append(replace(of_some, settings=probabilities_of(of_some, p_leaf[some], taxonomy)))
+            kept_points[rule].append(replace(of_some, settings=probabilities_of(of_some, p_leaf[some], taxonomy)))
     order = np.concatenate(places)
     all_points = {rule: _in_order(points.pop(rule), order) for rule in rules}
     past, in_turn = {}, np.flatnonzero(is_kept)
     for rule in rules:
-        of_kept = _in_order(told.pop(rule), np.searchsorted(in_turn, order[is_kept[order]]))
+        of_kept = _in_order(kept_points.pop(rule), np.searchsorted(in_turn, order[is_kept[order]]))
         p = of_kept.take(np.searchsorted(in_turn, kept)).settings
-        past[rule] = past_answers(all_points[rule].take(kept), p, found.labels[kept], branch[kept], taxonomy)
+        past[rule] = past_answers(all_points[rule].take(kept), p, calibration.labels[kept], branch[kept], taxonomy)
     return Gathered(all_points, past, branch)
 
 

@@ -1,15 +1,15 @@
-"""How safe is safe enough: the most specific setting that keeps the accuracy asked for.
+"""Guarantees: the most specific setting of a rule that keeps the accuracy asked for.
 
-A promise is one whole number: how many of the validation rows must get a right answer
-(``right_answers_needed``). The searches differ in which setting that keeps it they give:
+A guarantee is one whole number: how many of the validation rows must get a right answer
+(``right_answers_needed``). The searches differ in which of the settings that keep it they give:
 
 * ``bisection``, as the authors of DARTS search: 25 halvings, the upper end of the last bracket.
 * ``exact``: the smallest setting of all.
 * ``fixed-sequence``: the smallest before the first failure, coming from the safe end. With it a
-  confidence holds for the setting that was found, not only for one named beforehand.
+  confidence holds for the setting that was chosen, not only for one named beforehand.
 
 ``most_specific`` chooses among several rules or classifiers too: of all settings that keep the
-promise, the one that says the most.
+accuracy, the one with the largest information gain.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import numpy as np
 from scipy.special import betaincinv
 
 from nearsay.core.settings import check_choice
-from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, check_labels, operating_points
-from nearsay.decision.rules import as_probabilities, flat
+from nearsay.decision.branches import branch_of, curves_by_branch
+from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
+from nearsay.decision.rules import as_probabilities
 from nearsay.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def fit_reward_shift(
     Parameters
     ----------
     p_leaf : (n_rows, n_leaves)
-        Probabilities of rows that the classifier has not seen; columns as ``taxonomy.leaves``.
+        Probabilities of rows that the classifier was not fitted to; columns as ``taxonomy.leaves``.
     y : (n_rows,) their labels, names of nodes.
     accuracy : float between 0 and 1
         The share of right answers: of these rows, or of new ones where ``confidence`` is given.
@@ -78,31 +79,6 @@ def fit_reward_shift(
     [0.0, 0.333, 2.333]
     """
     curve = accuracy_curve(operating_points(p_leaf, taxonomy), y, taxonomy)
-    return _search(curve, accuracy, confidence, method)
-
-
-def fit_setting(
-    p_leaf: Any,
-    y: Any,
-    taxonomy: Taxonomy,
-    accuracy: float,
-    confidence: float | None = None,
-    method: str = "bisection",
-    *,
-    rule: str = "darts",
-    score: Any = None,
-) -> float:
-    """Find the setting of any rule that keeps an accuracy; ``fit_reward_shift`` for all of RULES.
-
-    ``score`` is what "flat-reject-calibrated" compares with its threshold, the largest probability by default.
-
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
-    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
-    >>> fit_setting(p, ["a1", "a2", "b1", "a1"], tree, 0.8, method="exact", rule="flat-reject-calibrated")
-    0.4
-    """
-    curve = accuracy_curve(operating_points(p_leaf, taxonomy, rule, score=score), y, taxonomy)
     return _search(curve, accuracy, confidence, method)
 
 
@@ -160,87 +136,42 @@ def fit_reward_shifts_by_branch(
     p_leaf = as_probabilities(p_leaf, taxonomy)
     branch = branch_of(p_leaf, taxonomy, branches)
     curves = curves_by_branch(operating_points(p_leaf, taxonomy), y, branch, branches, taxonomy)
-    return _search_by_branch(curves, accuracy, confidence, method)
-
-
-def curves_by_branch(
-    points: OperatingPoints, y: Any, branch: np.ndarray, branches: Sequence[Any], taxonomy: Taxonomy
-) -> dict[Any, AccuracyCurve | None]:
-    """The accuracy curve of the rows of each branch, by its name; None for one without rows.
-
-    ``branch`` is (n_rows,) places in ``branches``, as ``branch_of`` gives them.
-    """
-    y = check_labels(y, len(points))
-    of_branch = {name: np.flatnonzero(branch == place) for place, name in enumerate(branches)}
-    return {
-        name: accuracy_curve(points.take(rows), y[rows], taxonomy) if len(rows) else None
-        for name, rows in of_branch.items()
-    }
-
-
-def settings_for(
-    curves: Mapping[Any, AccuracyCurve | None],
-    accuracy: float,
-    confidence: float | None = None,
-    method: str = "exact",
-    *,
-    rows_worth_one: int = 1,
-) -> np.ndarray:
-    """Read from the curve of each branch the setting that keeps an accuracy there: (n_branches,).
-
-    +inf, with a warning that names the branch, where only the root does, or where there are no rows to tell.
-
-    >>> curve = AccuracyCurve("darts", np.array([0, 1, 2, 3.0]), np.array([6, 8, 7, 9]), np.zeros(4), 10, 2.0)
-    >>> settings_for({"dog": curve, "cat": curve}, 0.8)
-    array([1., 1.])
-    """
-    return _search_by_branch(curves, accuracy, confidence, method, rows_worth_one)
-
-
-def _search_by_branch(
-    curves: Mapping[Any, AccuracyCurve | None],
-    accuracy: float,
-    confidence: float | None,
-    method: str,
-    rows_worth_one: int = 1,
-) -> np.ndarray:
-    settings = np.full(len(curves), math.inf)
+    shifts = np.full(len(curves), math.inf)
     for place, (name, curve) in enumerate(curves.items()):
-        if curve is not None:
-            whose = f"Branch {name!r}: "
-            settings[place] = _search(curve, accuracy, confidence, method, whose, rows_worth_one, stacklevel=4)
+        if curve is None:
+            warnings.warn(_no_row(name), UserWarning, stacklevel=2)
         else:
-            warnings.warn(_no_row(name), UserWarning, stacklevel=3)
-    return settings
+            shifts[place] = _search(curve, accuracy, confidence, method, whose=f"Branch {name!r}: ")
+    return shifts
 
 
 def most_specific(
-    ways: Sequence[Mapping[Any, AccuracyCurve | None]],
+    candidates: Sequence[Mapping[Any, AccuracyCurve | None]],
     accuracy: float,
     confidence: float | None = None,
     *,
     rows_worth_one: int = 1,
 ) -> tuple[int, np.ndarray]:
-    """Find which of several ways to answer says the most while it keeps an accuracy, and at which settings.
+    """Find which of several candidates has the largest gain while it keeps an accuracy, and at which settings.
 
-    A way is a rule, a classifier, or both. Of all its settings that keep the accuracy, the one with the largest gain is
-    taken in each branch, the smallest of equal ones; of all ways, the one with the largest gain over all rows, the
-    first of equal ones. So no other setting of any way keeps the accuracy on these rows and says more.
+    A candidate is a rule, a classifier, or both. Of all its settings that keep the accuracy, the one with the largest
+    gain is taken in each branch, the smallest of equal ones; of all candidates, the one with the largest gain over all
+    rows, the first of equal ones.
 
-    With a confidence a way may use the settings that fixed-sequence testing accepts: all of them hold together. To
-    choose among m ways is paid for: each is held to confidence 1 − (1 − confidence) / m, so that all of them hold
-    together, and with them the one chosen.
+    With a confidence a candidate may use the settings that fixed-sequence testing accepts: all of them hold together.
+    Choosing among m candidates is paid for: each is held to confidence 1 − (1 − confidence) / m, so that all of them
+    hold together, and with them the one chosen.
 
     Parameters
     ----------
-    ways : sequence of {branch: AccuracyCurve or None}
+    candidates : sequence of {branch: AccuracyCurve or None}
         All of the same rows, as ``curves_by_branch`` gives them.
     rows_worth_one : as in ``right_answers_needed``.
 
     Returns
     -------
     place, settings : int, (n_branches,)
-        Which way, and its settings; +inf, with a warning, for a branch in which only the root keeps the accuracy.
+        Which candidate, and its settings; +inf, with a warning, for a branch in which only the root keeps the accuracy.
 
     >>> careful = AccuracyCurve("darts", np.array([0.0, 1.0]), np.array([6, 9]), np.array([1.8, 1.2]), 10, 2.0)
     >>> other = AccuracyCurve("fixed-threshold", np.array([0.0, 0.5]), np.array([6, 8]), np.array([1.6, 1.3]), 10, 2.0)
@@ -250,36 +181,36 @@ def most_specific(
     (0, array([1.]))
     """
     check_promise(accuracy, confidence)
-    tested = None if confidence is None else 1 - (1 - confidence) / len(ways)
-    found = [
+    tested = None if confidence is None else 1 - (1 - confidence) / len(candidates)
+    best = [
         [
             _most_gain(curve, accuracy, tested, rows_worth_one) if curve is not None else NOTHING
-            for curve in way.values()
+            for curve in candidate.values()
         ]
-        for way in ways
+        for candidate in candidates
     ]
-    n_rows = sum(curve.n_rows for curve in ways[0].values() if curve is not None)
-    place = _largest([math.fsum(gain * n / n_rows for _, gain, n in of_way) for of_way in found])
-    settings = np.array([setting for setting, _, _ in found[place]])
-    for (name, curve), setting in zip(ways[place].items(), settings, strict=True):
+    n_rows = sum(curve.n_rows for curve in candidates[0].values() if curve is not None)
+    place = _largest([math.fsum(gain * n / n_rows for _, gain, n in each) for each in best])
+    settings = np.array([setting for setting, _, _ in best[place]])
+    for (name, curve), setting in zip(candidates[place].items(), settings, strict=True):
         whose = f"Branch {name!r}: " if len(settings) > 1 else ""
         if curve is None:
             warnings.warn(_no_row(name), UserWarning, stacklevel=3)
         elif setting == math.inf:
             needed = right_answers_needed(curve.n_rows, accuracy, tested, rows_worth_one=rows_worth_one)
-            words = _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one, len(ways))
+            words = _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one, len(candidates))
             warnings.warn(whose + words, UserWarning, stacklevel=3)
     return place, settings
 
 
-# Of a branch without rows: the root, and nothing said.
+# Of a branch without rows: the root, without any gain.
 NOTHING = (math.inf, 0.0, 0)
 
 
 def _most_gain(
     curve: AccuracyCurve, accuracy: float, confidence: float | None, rows_worth_one: int
 ) -> tuple[float, float, int]:
-    """The setting that says the most of those that keep the promise, its gain, and how many rows that is a mean of."""
+    """The setting with the largest gain of those that keep the accuracy, its gain, and the number of rows."""
     needed = right_answers_needed(curve.n_rows, accuracy, confidence, rows_worth_one=rows_worth_one)
     keeping = np.flatnonzero(curve.n_right >= needed) if confidence is None else _before_failure(curve, needed)
     keeping = keeping[curve.settings[keeping] < math.inf]
@@ -299,46 +230,7 @@ def _largest(gains: Any) -> int:
     return int(np.flatnonzero(gains >= gains.max() - SAME_GAIN)[0])
 
 
-def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
-    """The place in ``branches`` of the first that holds each row's most probable leaf: (n_rows,).
-
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
-    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> branch_of([[0.4, 0.3, 0.2, 0.1], [0, 0, 1, 0]], tree, ["A", "B"])
-    array([0, 1])
-    >>> branch_of([[0.4, 0.3, 0.2, 0.1]], tree, ["A"])
-    Traceback (most recent call last):
-    nearsay.errors.InputError: 2 of 4 leaves are in no branch, among them 'b1'. Name a branch for them, or 'R' last ...
-    """
-    first: np.ndarray = branch_of_leaves(taxonomy, branches)[flat(p_leaf, taxonomy)]
-    return first
-
-
-def branch_of_leaves(taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
-    """The place in ``branches`` of the first that holds each leaf: (n_leaves,).
-
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
-    >>> branch_of_leaves(Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}}), ["cat", "dog"])
-    array([1, 1, 0])
-    """
-    numbers = taxonomy.check_labels(branches)
-    if len(np.unique(numbers)) < len(numbers):
-        again = next(name for place, name in enumerate(branches) if name in branches[:place])
-        raise InputError(f"Branch {again!r} is named twice; name each once.")
-    place_of = np.full(taxonomy.n_nodes, len(branches))
-    place_of[numbers] = np.arange(len(branches))
-    # A leaf stands above itself, so every leaf has an entry and reduceat sees no empty part.
-    first: np.ndarray = np.minimum.reduceat(place_of[taxonomy.covers.indices], taxonomy.covers.indptr[:-1])
-    left_out = np.flatnonzero(first == len(branches))
-    if len(left_out):
-        raise InputError(
-            f"{len(left_out)} of {taxonomy.n_leaves} leaves are in no branch, among them"
-            f" {taxonomy.leaves[left_out[0]]!r}. Name a branch for them, or {taxonomy.root!r} last for all others."
-        )
-    return first
-
-
-# ------------------------------------------------------------------ the promise as a number
+# ------------------------------------------------------------------ the guarantee as a number
 
 
 def right_answers_needed(
@@ -348,8 +240,8 @@ def right_answers_needed(
 
     Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be
     above the accuracy: were the true accuracy no larger, so many right answers would come up
-    more rarely than 1 − confidence. Answers that lean on each other scatter more: ``rows_worth_one`` of them
-    count as one answer that does not.
+    more rarely than 1 − confidence. Correlated answers scatter more: ``rows_worth_one`` of them
+    count as one independent answer.
 
     >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(6, 5 / 6)
     (55, 64, 5)
@@ -359,7 +251,7 @@ def right_answers_needed(
     5
     """
     if accuracy == 0:
-        return 0  # there is nothing to keep, nor to be confident of
+        return 0  # always kept
     if confidence is None:
         needed = math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
         return needed - ((needed - 1) / n_rows >= accuracy)  # an accuracy that some rows had is kept by as many
@@ -382,7 +274,7 @@ def _rows_needed(accuracy: float, confidence: float, rows_worth_one: int) -> flo
 
 
 def check_share(name: str, share: Any, *, ends: bool) -> None:
-    """Say what is wrong with an accuracy (``ends``: 0 and 1 are possible) or a confidence.
+    """Refuse what is no accuracy (``ends``: 0 and 1 are possible) or confidence.
 
     >>> check_share("accuracy", 95, ends=True)
     Traceback (most recent call last):
@@ -394,7 +286,7 @@ def check_share(name: str, share: Any, *, ends: bool) -> None:
 
 
 def check_promise(accuracy: Any, confidence: Any) -> None:
-    """Say what is wrong with an accuracy and a confidence, which may be None."""
+    """Refuse what is no accuracy, or no confidence, which may be None."""
     check_share("accuracy", accuracy, ends=True)
     if confidence is not None:
         check_share("confidence", confidence, ends=False)
@@ -410,7 +302,6 @@ def _search(
     method: str,
     whose: str = "",
     rows_worth_one: int = 1,
-    stacklevel: int = 3,
 ) -> float:
     check_choice("method", method, SEARCHES)
     check_promise(accuracy, confidence)
@@ -422,7 +313,7 @@ def _search(
     setting = SEARCHES[method](curve, accuracy, needed)
     if setting == math.inf or not _keeps(curve, setting, needed):
         words = whose + _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one)
-        warnings.warn(words, UserWarning, stacklevel=stacklevel)
+        warnings.warn(words, UserWarning, stacklevel=3)
     return setting
 
 

@@ -1,15 +1,14 @@
-"""Why a hedged answer was given: the way down the tree, the record of answers like it, and the neighbors."""
+"""Evidence for a hedged answer: the path down the tree, the record of such answers, and the neighbors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
-from nearsay.posterior.evidence.evidence import InWords, record_in_words
+from nearsay.posterior.evidence.evidence import InWords, record_in_words, text_and_table
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 LABELS_SHOWN = 3
@@ -17,7 +16,7 @@ LABELS_SHOWN = 3
 
 @dataclass(frozen=True)
 class PathStep:
-    """A node on the way down to the answer.
+    """A node on the path down to the answer.
 
     Attributes
     ----------
@@ -54,7 +53,7 @@ class HedgeEvidence(InWords):
         What the neighbors say, most votes first, as the tree calls it.
     n_agree : int or None
         How many neighbors say the answer, or something below it.
-    evidence : what the estimator says of its own answer (``Evidence``: neighbors, distances …), or None.
+    evidence : the evidence of the estimator (``Evidence``: neighbors, distances …), or None.
 
     >>> step = PathStep("dog", "dog", 0.97, 0.6)
     >>> corgi = PathStep("corgi", "corgi", 0.5, 1.6)
@@ -81,8 +80,8 @@ class HedgeEvidence(InWords):
     @property
     def text(self) -> str:
         """The evidence in a few sentences, one a line."""
-        way = " › ".join(f"{step.word} {step.probability:.2f}" for step in self.path)
-        answer = f"{self.word} with probability {self.probability:.2f} ({way})"
+        path = " › ".join(f"{step.word} {step.probability:.2f}" for step in self.path)
+        answer = f"{self.word} with probability {self.probability:.2f} ({path})"
         if self.most_probable.node != self.node:
             sure = self.most_probable
             answer += f"; the most probable class is {sure.word} ({sure.probability:.2f})"
@@ -108,38 +107,9 @@ class HedgeEvidence(InWords):
         sure = "" if self.confidence is None else f", with confidence {self.confidence:g}"
         return f"Calibrated to be right in {100 * self.accuracy:g}% of answers{sure}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        own = self.evidence.to_dict() if isinstance(self.evidence, InWords) else self.evidence
-        return {**super().to_dict(), "evidence": own}
-
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(step.word)}</td><td>{step.probability:.3f}</td><td>{step.information:.2f}</td></tr>"
-            for step in self.path
-        )
-        head = "<tr><th>node</th><th>probability</th><th>bits</th></tr>"
-        own = self.evidence._repr_html_() if hasattr(self.evidence, "_repr_html_") else ""
-        text = escape(self.text).replace("\n", "<br>")
-        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>{own}</div>"
-
-
-class HedgeEvidenceList(list[HedgeEvidence]):
-    """The evidence of each query in turn, with what ``predict`` and ``predict_proba`` give for all of them.
-
-    Attributes
-    ----------
-    predictions : (n_queries,) names of nodes.
-    probabilities : (n_queries, n_classes)
-    """
-
-    def __init__(self, items: list[HedgeEvidence], *, predictions: np.ndarray, probabilities: np.ndarray) -> None:
-        super().__init__(items)
-        self.predictions = predictions
-        self.probabilities = probabilities
-
-    def _repr_html_(self) -> str:
-        return "".join(item._repr_html_() for item in self)
+        rows = [(step.word, f"{step.probability:.3f}", f"{step.information:.2f}") for step in self.path]
+        return text_and_table(self.text, ("node", "probability", "bits"), rows, self.evidence)
 
 
 def hedge_evidence(
@@ -149,22 +119,22 @@ def hedge_evidence(
     accuracy: float,
     confidence: float | None,
     records: Sequence[dict[str, Any] | None] | None,
-    found: Sequence[Any] | None,
+    evidence: Sequence[Any] | None,
 ) -> list[HedgeEvidence]:
-    """Put the arrays of some queries into one plain object for each.
+    """One plain object for each of some queries, from arrays.
 
     Parameters
     ----------
     nodes : (n_queries,) node numbers of the answers.
     p_node : (n_queries, n_nodes)
-    records, found : for each query its record, and what the estimator says of its own answer; None where there is none.
+    records, evidence : for each query its record, and the evidence of the estimator; None where there is none.
     """
     leaders = p_node[:, : taxonomy.n_leaves].argmax(axis=1)
     listed = []
     for i, (node, leader) in enumerate(zip(nodes.tolist(), leaders.tolist(), strict=True)):
         path = taxonomy.check_labels(taxonomy.path(taxonomy.nodes[node])).tolist()
-        own = None if found is None else found[i]
-        votes = getattr(own, "votes", None)
+        of_estimator = None if evidence is None else evidence[i]
+        votes = getattr(of_estimator, "votes", None)
         listed.append(
             HedgeEvidence(
                 node=taxonomy.nodes[node],
@@ -177,7 +147,7 @@ def hedge_evidence(
                 confidence=confidence,
                 votes=None if votes is None else {taxonomy.node_words[label]: n for label, n in votes.items()},
                 n_agree=None if votes is None else _n_agree(votes, node, taxonomy),
-                evidence=own,
+                evidence=of_estimator,
             )
         )
     return listed

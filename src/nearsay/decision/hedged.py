@@ -1,4 +1,4 @@
-"""The most specific answer that is right as often as asked for: "not sure which breed, but a dog"."""
+"""Hedged answers: the most specific node that is right as often as asked for, "not sure which breed, but a dog"."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_labels
 from nearsay.core.settings import check_choice
+from nearsay.decision.branches import branch_of_leaves, curves_by_branch
 from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
-from nearsay.decision.guarantee import branch_of_leaves, check_promise, check_share, curves_by_branch, most_specific
-from nearsay.decision.hedge_evidence import HedgeEvidenceList, hedge_evidence
+from nearsay.decision.guarantee import check_promise, check_share, most_specific
+from nearsay.decision.hedge_evidence import HedgeEvidence, hedge_evidence
 from nearsay.decision.records import PastAnswers
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
 from nearsay.errors import InputError
+from nearsay.posterior.evidence.evidence import EvidenceList
 from nearsay.posterior.methods.named import AUTO
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -48,7 +50,7 @@ class HedgedClassifier(AroundClassifier):
     """Names nodes of a taxonomy instead of classes, as specific as the accuracy asked for allows.
 
     Around any classifier with ``predict_proba``. How careful to be is calibrated
-    on rows that the classifier has not seen; another accuracy needs no refit.
+    on rows that the classifier was not fitted to; another accuracy needs no refit.
     What is left open, the rule here and the posterior of neighbors, is chosen
     by what says the most at the accuracy asked for.
 
@@ -113,7 +115,8 @@ class HedgedClassifier(AroundClassifier):
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> X = [[0.0], [1.0], [2.0], [6.0], [6.5], [10.0], [11.0], [12.0], [50.0], [51.0], [52.0]]
     >>> y = ["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3
-    >>> knn = NeighborClassifier(3, posterior="proportional", model_failure=0.0)
+    >>> from nearsay.posterior.methods.proportional import Proportional
+    >>> knn = NeighborClassifier(3, posterior=Proportional(model_failure=0.0))
     >>> hedged = HedgedClassifier(knn, pets, accuracy=1.0).fit(X, y)
     >>> hedged.predict([[1.0], [6.2], [51.0]])
     array(['corgi', 'dog', 'cat'], dtype='<U6')
@@ -141,7 +144,7 @@ class HedgedClassifier(AroundClassifier):
         self.branches = branches
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HedgedClassifier:
-        """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it has not seen.
+        """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it was not fitted to.
 
         Parameters
         ----------
@@ -153,24 +156,26 @@ class HedgedClassifier(AroundClassifier):
             say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
         """
         self._check_settings()
-        found = self._fit_estimator(X, y, sample_weight)
-        return self._calibrate([found, *(other_posteriors(found, X, y, sample_weight) if self.cv is None else [])])
+        calibration = self._fit_estimator(X, y, sample_weight)
+        return self._calibrate(
+            [calibration, *(other_posteriors(calibration, X, y, sample_weight) if self.cv is None else [])]
+        )
 
     @classmethod
     def calibrated(
         cls,
-        found: Calibration,
+        calibration: Calibration,
         taxonomy: Taxonomy | None = None,
         accuracy: float = 0.9,
         *,
         confidence: float | None = None,
         rule: str = AUTO,
     ) -> HedgedClassifier:
-        """Around a classifier that is fitted, with what it said of rows that it had not seen; nothing is fitted."""
-        hedged = cls(found.estimator, taxonomy, accuracy, confidence=confidence, rule=rule, cv="prefit")
+        """Around a fitted classifier, with its probabilities of rows that it was not fitted to; nothing is fitted."""
+        hedged = cls(calibration.estimator, taxonomy, accuracy, confidence=confidence, rule=rule, cv="prefit")
         hedged._check_settings()
-        hedged._take_over(found)
-        return hedged._calibrate([found])
+        hedged._take_over(calibration)
+        return hedged._calibrate([calibration])
 
     def around(self, classifier: Any) -> HedgedClassifier:
         """The same calibration, around a classifier that was fitted to other rows, or to other classes of the tree."""
@@ -182,6 +187,15 @@ class HedgedClassifier(AroundClassifier):
         other._know_classes()
         other._ways = [replace(way, estimator=classifier) for way in self._ways]
         other._read_settings()
+        return other
+
+    def without_estimator(self) -> HedgedClassifier:
+        """The calibration alone, to be kept and put around a classifier later."""
+        check_is_fitted(self, "estimator_")
+        other = copy(self)
+        other.estimator = other.estimator_ = None
+        other._ways = [replace(way, estimator=None) for way in self._ways]
+        other._way = next(way for way in other._ways if way.curve is self._way.curve)
         return other
 
     def _calibrate(self, offered: Sequence[Calibration]) -> HedgedClassifier:
@@ -200,16 +214,16 @@ class HedgedClassifier(AroundClassifier):
         self._class_nodes = self.taxonomy_.check_labels(self.classes_.tolist())
         self._leaf_mass = self.taxonomy_.leaf_mass(self.classes_.tolist())
 
-    def _ways_of(self, found: Calibration, branches: Sequence[Any]) -> Iterator[Way]:
+    def _ways_of(self, calibration: Calibration, branches: Sequence[Any]) -> Iterator[Way]:
         """A way to answer for each rule, with the classifier of this calibration."""
         rules = RULES_TO_TRY if self.rule == AUTO else (self.rule,)
-        said = gather(found, rules, self.taxonomy_, self._leaf_probabilities, self._branch_of_leaves)
-        for rule, points in said.points.items():
+        gathered = gather(calibration, rules, self.taxonomy_, self._leaf_probabilities, self._branch_of_leaves)
+        for rule, points in gathered.points.items():
             yield Way(
-                found.estimator,
-                accuracy_curve(points, found.labels, self.taxonomy_),
-                curves_by_branch(points, found.labels, said.branch, branches, self.taxonomy_),
-                said.past[rule],
+                calibration.estimator,
+                accuracy_curve(points, calibration.labels, self.taxonomy_),
+                curves_by_branch(points, calibration.labels, gathered.branch, branches, self.taxonomy_),
+                gathered.past[rule],
             )
 
     @property
@@ -241,16 +255,20 @@ class HedgedClassifier(AroundClassifier):
 
     def predict(self, X: Any) -> np.ndarray:
         """The name of a node for every row: (n_rows,)."""
-        nodes = self._nodes(self.predict_proba(X))
-        named: np.ndarray = self._names[nodes]
-        return named
+        return self.names_of(self.predict_proba(X))
+
+    def names_of(self, p: np.ndarray) -> np.ndarray:
+        """The same from probabilities (n_rows, n_classes) that were computed before."""
+        check_is_fitted(self, "estimator_")
+        names: np.ndarray = self._names[self._nodes(p)]
+        return names
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """The names from the root down to that node, for every row."""
         nodes = self._nodes(self.predict_proba(X))
         return [self.taxonomy_.path(self.taxonomy_.nodes[node]) for node in nodes]
 
-    def explain(self, X: Any) -> HedgeEvidenceList:
+    def explain(self, X: Any) -> EvidenceList[HedgeEvidence]:
         """Why each row got its answer: a ``HedgeEvidence`` each, in the words of the taxonomy.
 
         The path down to the node with the probability of each step, how often past cases answered at a probability
@@ -259,7 +277,7 @@ class HedgedClassifier(AroundClassifier):
         """
         return self.explain_proba(*self._explained(X))
 
-    def explain_proba(self, p: np.ndarray, found: Sequence[Any] | None = None) -> HedgeEvidenceList:
+    def explain_proba(self, p: np.ndarray, evidence: Sequence[Any] | None = None) -> EvidenceList[HedgeEvidence]:
         """The same from probabilities (n_rows, n_classes) that are there already, and the evidence behind them.
 
         So one search serves any number of accuracies, with ``set_accuracy`` in between.
@@ -268,8 +286,8 @@ class HedgedClassifier(AroundClassifier):
         nodes, p_node = self._nodes(p), self.nodes_proba(p)
         past = self._way.past
         records = None if past is None else past.record(self.settings_, nodes, p_node[np.arange(len(nodes)), nodes])
-        items = hedge_evidence(nodes, p_node, self.taxonomy_, self.accuracy, self.confidence, records, found)
-        return HedgeEvidenceList(items, predictions=self._names[nodes], probabilities=p)
+        items = hedge_evidence(nodes, p_node, self.taxonomy_, self.accuracy, self.confidence, records, evidence)
+        return EvidenceList(items, predictions=self._names[nodes], probabilities=p)
 
     def predict_proba_nodes(self, X: Any) -> np.ndarray:
         """The probability of every node, inner ones too: (n_rows, n_nodes), columns as in ``taxonomy_.nodes``."""

@@ -1,4 +1,4 @@
-"""How answers like this one did before: what past cases were told, how probable it was, how often it was right."""
+"""Records of hedged answers: how often past answers of about the same probability were right."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from nearsay.decision.rules import as_compared, node_probabilities, query_blocks
 from nearsay.posterior.evidence.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# So many past cases are kept to tell of; a record needs no more.
+# So many past cases are kept; a record needs no more.
 CASES_KEPT = 10_000
 
-# A record tells of so many cases, half of them less and half of them more probable than the answer, but of none that is
+# A record counts so many cases, half of them less and half of them more probable than the answer, but of none that is
 # farther from it than this.
-CASES_TOLD, ALIKE = 100, 0.05
+CASES_COUNTED, ALIKE = 100, 0.05
 
 
 @dataclass(frozen=True)
 class PastAnswers:
-    """What a rule says to past cases at every setting, how probable that is, and whether it is right.
+    """The answers of a rule to past cases at every setting, how probable each is, and whether it is right.
 
     Attributes
     ----------
@@ -51,13 +51,13 @@ class PastAnswers:
         [{"cases": 100, "right": 96, "low": 0.902, "high": 0.984}, …]; None for the root, which says nothing and is
         always right.
         """
-        said = self.points.places(settings[self.branch])
-        said = said[self.points.nodes[said] != self.root]
-        order = np.argsort(self.p[said], kind="stable")
-        past, right = self.p[said][order], np.concatenate([[0], np.cumsum(self.right[said][order])])
+        points = self.points.places(settings[self.branch])
+        points = points[self.points.nodes[points] != self.root]
+        order = np.argsort(self.p[points], kind="stable")
+        past, right = self.p[points][order], np.concatenate([[0], np.cumsum(self.right[points][order])])
         first, last = alike(past, p)
-        told = zip(nodes, last - first, right[last] - right[first], strict=True)
-        return [None if node == self.root else record_of(n, m) for node, n, m in told]
+        counts = zip(nodes, last - first, right[last] - right[first], strict=True)
+        return [None if node == self.root else record_of(n, m) for node, n, m in counts]
 
 
 def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -68,15 +68,15 @@ def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     p = as_compared(np.asarray(p))
     below, above = (np.searchsorted(past, p, side=side) for side in ("left", "right"))
-    wanted = np.maximum(CASES_TOLD - (above - below), 0)
+    wanted = np.maximum(CASES_COUNTED - (above - below), 0)
     first = np.maximum(below - (wanted + 1) // 2, np.searchsorted(past, p - ALIKE, side="left"))
     last = np.minimum(above + (wanted + 1) // 2, np.searchsorted(past, p + ALIKE, side="right"))
     return first, last
 
 
 def cases_kept(n_rows: int) -> np.ndarray:
-    """The numbers of the rows that records tell of, in the order in which equally probable ones are told of."""
-    # Drawn in any case: a record may tell of some of them only.
+    """The numbers of the rows that records count, in the order in which equally probable ones are taken."""
+    # Drawn in any case: a record may count only some of them.
     return np.random.default_rng(0).permutation(n_rows)[:CASES_KEPT]
 
 
@@ -98,7 +98,7 @@ def probabilities_of(points: OperatingPoints, p_leaf: np.ndarray, taxonomy: Taxo
 def past_answers(
     points: OperatingPoints, p: np.ndarray, labels: np.ndarray, branch: np.ndarray, taxonomy: Taxonomy
 ) -> PastAnswers:
-    """What the operating points of the cases that are kept tell.
+    """The answers at the operating points of the cases that are kept.
 
     Parameters
     ----------

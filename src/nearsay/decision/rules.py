@@ -69,7 +69,7 @@ def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: Any, scor
     Parameters
     ----------
     threshold : float, or (n_queries,)
-        Any number, chosen on validation data (``fit_setting``): it need not be a probability.
+        Any number, chosen on validation data (``setting_for``): it need not be a probability.
     score : (n_queries,), default: the largest probability
         How sure the classifier is, such as the largest decision value of a support vector machine.
 

@@ -1,15 +1,14 @@
-"""Why a prediction set holds what it holds: each member with its probability, the promise, and the neighbors."""
+"""Evidence for a prediction set: each member with its probability, the promise, and the neighbors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
-from nearsay.posterior.evidence.evidence import InWords
+from nearsay.posterior.evidence.evidence import InWords, text_and_table
 
 MEMBERS_SHOWN = 5
 
@@ -33,7 +32,7 @@ class SetEvidence(InWords):
         How many rows the promise was read from.
     left_out : dict
         ``{label: probability}`` of the most probable class that is not in the set; empty where all are.
-    evidence : what the estimator says of its own answer (``Evidence``: neighbors, distances …), or None.
+    evidence : that of the estimator (``Evidence``: neighbors, distances …), or None.
 
     >>> print(SetEvidence(["corgi", "pug"], [0.62, 0.3], 5, 0.9, False, 400, {"cat": 0.05}, None))
     One of 'corgi' (0.62), 'pug' (0.30), 2 of 5 classes; not 'cat' (0.05).
@@ -52,8 +51,8 @@ class SetEvidence(InWords):
     @property
     def text(self) -> str:
         """The evidence in a few sentences, one a line."""
-        own = [] if self.evidence is None else str(self.evidence).splitlines()[1:]  # the first is its one answer
-        return "\n".join([self._set_in_words(), self._promise_in_words(), *own])
+        more = [] if self.evidence is None else str(self.evidence).splitlines()[1:]  # the first is its one answer
+        return "\n".join([self._set_in_words(), self._promise_in_words(), *more])
 
     def _set_in_words(self) -> str:
         pairs = list(zip(self.labels, self.probabilities, strict=True))
@@ -73,56 +72,28 @@ class SetEvidence(InWords):
         share = f"{100 * self.coverage:g}% of cases{whose}"
         return f"Sets hold the true class in at least {share}, by the record of {self.n_calibration:,} rows."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        own = self.evidence.to_dict() if isinstance(self.evidence, InWords) else self.evidence
-        return {**super().to_dict(), "evidence": own}
-
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(label))}</td><td>{p:.3f}</td></tr>"
-            for label, p in zip(self.labels, self.probabilities, strict=True)
-        )
-        text = escape(f"{self._set_in_words()}\n{self._promise_in_words()}").replace("\n", "<br>")
-        own = self.evidence._repr_html_() if hasattr(self.evidence, "_repr_html_") else ""
-        head = "<tr><th>class</th><th>probability</th></tr>"
-        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>{own}</div>"
-
-
-class SetEvidenceList(list[SetEvidence]):
-    """The evidence of each query in turn, with what ``predict_set`` and ``predict_proba`` give for all of them.
-
-    Attributes
-    ----------
-    sets : (n_queries, n_classes) bool
-    probabilities : (n_queries, n_classes)
-    """
-
-    def __init__(self, items: list[SetEvidence], *, sets: np.ndarray, probabilities: np.ndarray) -> None:
-        super().__init__(items)
-        self.sets = sets
-        self.probabilities = probabilities
-
-    def _repr_html_(self) -> str:
-        return "".join(item._repr_html_() for item in self)
+        rows = [(str(label), f"{p:.3f}") for label, p in zip(self.labels, self.probabilities, strict=True)]
+        text = f"{self._set_in_words()}\n{self._promise_in_words()}"
+        return text_and_table(text, ("class", "probability"), rows, self.evidence)
 
 
 def set_evidence(
     sets: np.ndarray,
     probabilities: np.ndarray,
     classes: np.ndarray,
-    found: Sequence[Any] | None,
+    evidence: Sequence[Any] | None,
     *,
     coverage: float,
     per_class: bool,
     n_calibration: int,
 ) -> list[SetEvidence]:
-    """Put the arrays of some queries into one plain object for each.
+    """One plain object for each of some queries, from arrays.
 
     Parameters
     ----------
     sets, probabilities : (n_queries, n_classes), columns as ``classes``.
-    found : for each query what the estimator says of its own answer; None where it explains nothing.
+    evidence : for each query that of the estimator; None where it explains nothing.
     """
     names = classes.tolist()
     order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -139,7 +110,7 @@ def set_evidence(
                 per_class=per_class,
                 n_calibration=n_calibration,
                 left_out={names[c]: float(probabilities[i, c]) for c in others[:1]},
-                evidence=None if found is None else found[i],
+                evidence=None if evidence is None else evidence[i],
             )
         )
     return listed

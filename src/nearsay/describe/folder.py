@@ -68,7 +68,7 @@ class ImageDescriptions:
 
         >>> rows = LabeledRows(np.zeros((4, 2)), feature_groups={"lab": slice(0, 1), "gist": slice(1, 2)})
         >>> ImageDescriptions(rows, (as_descriptor("lab"), as_descriptor("gist")), ()).classifier()
-        FusedClassifier(base=NeighborClassifier(metric='manhattan'), feature_groups={...})
+        FusedClassifier(estimator=NeighborClassifier(metric='manhattan'), feature_groups={...})
         """
         metrics: list[Any] = list(dict.fromkeys(self.metrics.values()))
         base = NeighborClassifier(metric=metrics[0] if len(metrics) == 1 else metrics)

@@ -10,9 +10,8 @@ import numpy as np
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
-from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.neighbor_estimator import NeighborEstimator
 
 
 class KCurveDisplay:
@@ -127,26 +126,27 @@ def _most_probable(y_prob: Any, classes: Any) -> np.ndarray:
 
 def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:
     """What the votes of the nearest 1, 2, … training rows say about other rows."""
-    if not isinstance(estimator, NeighborClassifier):
+    if not isinstance(estimator, NeighborEstimator):
         raise InputError(f"A k curve is that of a NeighborClassifier; got {type(estimator).__name__}.")
     if y is None:
         raise InputError("X needs the labels y of its rows; got None.")
-    known, weights = estimator._labels, estimator._weights
-    most = max(largest_k(len(known)), estimator.n_neighbors_)
-    distances, indices = estimator.index_.kneighbors(estimator._seen(X), most)
-    truth = drawing.label_numbers(y, estimator.classes_, count=len(indices))
+    model = estimator.model_
+    known, weights = model.labels, model.weights
+    most = max(largest_k(len(known)), model.n_neighbors)
+    table = estimator.nearest(X, most)
+    truth = drawing.label_numbers(y, model.classes, count=len(table))
     # The rows stand behind those the classifier was fitted on; none of them is a neighbor, and each counts once.
     rows = np.arange(len(known), len(known) + len(truth))
     curve, _ = curves_of(
-        [(rows, NeighborTable(indices, distances))],
+        [(rows, table)],
         np.concatenate([known, truth]),
-        len(estimator.classes_),
+        len(model.classes),
         most,
         np.zeros(len(known) + len(rows), np.int64),
         weights=None if weights is None else weights.with_more(len(rows)),
-        model_failure=estimator.model_failure,
-        smoothing=estimator.smoothing,
-        tie_break=estimator.tie_break,
-        seed=estimator._seed,
+        model_failure=model.posterior.model_failure,
+        smoothing=model.posterior.smoothing,
+        tie_break=model.tie_break,
+        seed=model.seed,
     )
     return curve

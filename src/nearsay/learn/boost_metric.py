@@ -291,7 +291,7 @@ class BoostMetric(LearnedMetric):
         k = min(VOTING_NEIGHBORS, len(X))
         curve = {0: neighbor_accuracy(X, labels, Q, truth, k)}
 
-        def look(done: int, M: np.ndarray) -> None:
+        def judge(done: int, M: np.ndarray) -> None:
             L = map_of(M)
             curve[done] = neighbor_accuracy(X @ L.T, labels, Q @ L.T, truth, k)
 
@@ -301,10 +301,10 @@ class BoostMetric(LearnedMetric):
             for done, (M, loss) in enumerate(islice(path, self.max_iter + 1)):
                 tell(done, loss)
                 if done == due:
-                    look(done, M)
+                    judge(done, M)
                     due = max(done + 1, round(done * np.sqrt(2)))
             if done not in curve:
-                look(done, M)
+                judge(done, M)
         return curve
 
     def _check_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Which pairs of rows a metric is learned from, and how far apart two classes stand in a taxonomy."""
+"""Pairs of rows to learn a metric from, and how far apart two classes are in a taxonomy."""
 
 from __future__ import annotations
 
@@ -96,29 +96,29 @@ def near_pairs(
     by_class = np.argsort(labels, kind="stable")
     members = np.split(by_class, np.cumsum(np.bincount(labels))[:-1])
     n_similar = (n_pairs + 1) // 2
-    similar = _some_of_each_class(_near_own(X, members, n_neighbors), labels, n_similar, random)
-    dissimilar = _some_of_each_class(_near_others(X, members, n_neighbors), labels, n_pairs - n_similar, random)
+    similar = _some_of_each_class(_near_same_class(X, members, n_neighbors), labels, n_similar, random)
+    dissimilar = _some_of_each_class(_near_other_classes(X, members, n_neighbors), labels, n_pairs - n_similar, random)
     return _mixed(similar, dissimilar, random)
 
 
-def _near_own(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
+def _near_same_class(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
     """(n, 2) rows, and one of the k nearest of their class."""
-    found = [
-        _beside(rows, rows[leave_one_out(X[rows], min(k, len(rows) - 1)).indices]) for rows in members if len(rows) > 1
+    pairs = [
+        _paired(rows, rows[leave_one_out(X[rows], min(k, len(rows) - 1)).indices]) for rows in members if len(rows) > 1
     ]
-    return np.concatenate(found) if found else np.empty((0, 2), np.int64)
+    return np.concatenate(pairs) if pairs else np.empty((0, 2), np.int64)
 
 
-def _near_others(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
+def _near_other_classes(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
     """(n, 2) rows, and one of the k nearest of other classes."""
-    found = []
+    pairs = []
     for rows in members:
         others = np.delete(np.arange(len(X)), rows)
-        found.append(_beside(rows, others[nearest(X[others], X[rows], min(k, len(others))).indices]))
-    return np.concatenate(found)
+        pairs.append(_paired(rows, others[nearest(X[others], X[rows], min(k, len(others))).indices]))
+    return np.concatenate(pairs)
 
 
-def _beside(rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+def _paired(rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
     return np.column_stack([np.repeat(rows, neighbors.shape[1]), neighbors.ravel()])
 
 
@@ -150,20 +150,20 @@ def _mixed(similar: np.ndarray, dissimilar: np.ndarray, random: np.random.Random
 
 def _draw(
     n: int,
-    n_there_are: int,
+    n_possible: int,
     some: Callable[[int, np.random.RandomState], np.ndarray],
     all_pairs: Callable[[], np.ndarray],
     random: np.random.RandomState,
 ) -> np.ndarray:
     """At most ``n`` different pairs: (n, 2) places."""
-    if n_there_are <= 2 * n:  # by drawing one would wait long for the last of them
+    if n_possible <= 2 * n:  # by drawing one would wait long for the last of them
         every = all_pairs()
         chosen: np.ndarray = every[random.permutation(len(every))[:n]]
         return chosen
-    found = np.empty((0, 2), np.int64)
-    while len(found) < n:
-        found = _distinct(np.concatenate([found, some(n, random)]))
-    return found[:n]
+    drawn = np.empty((0, 2), np.int64)
+    while len(drawn) < n:
+        drawn = _distinct(np.concatenate([drawn, some(n, random)]))
+    return drawn[:n]
 
 
 class _Classes:

@@ -190,9 +190,9 @@ def _strongest(
     n_components = min(n_components, len(square))
     squared, vectors = eigh(square, subset_by_index=[len(square) - n_components, len(square) - 1], driver="evx")
     correlations = np.sqrt(np.maximum(squared[::-1], 0.0))
-    found = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
-    found[0] = True  # where rows tell nothing about words, they all come to lie in one place
-    vectors, correlations = vectors[:, ::-1][:, found], correlations[found]
+    correlated = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
+    correlated[0] = True  # where rows tell nothing about words, they all come to lie in one place
+    vectors, correlations = vectors[:, ::-1][:, correlated], correlations[correlated]
     # Columns of between @ vectors are the left singular vectors times the correlations, which is the length asked for.
     scaled = vectors * correlations if n_columns <= n_words else between @ vectors
     directions: np.ndarray = solve_triangular(root, scaled, lower=True, trans="T").T

@@ -1,4 +1,4 @@
-"""What all learned metrics share: a metric is a linear map, and distance is Euclidean distance after it."""
+"""Base of the learned metrics: a metric is a linear map, and distance is Euclidean distance after it."""
 
 from __future__ import annotations
 

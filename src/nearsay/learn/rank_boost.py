@@ -94,16 +94,16 @@ def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_rank
     from nearsay.learn.rank_boost_kernels import reweigh
 
     start = weight / weight.sum()
-    now, margin = start.copy(), np.zeros(len(start))
+    share, margin = start.copy(), np.zeros(len(start))
     rounds: list[tuple[int, int, float, float, float]] = []
     bound = 1.0
     for _ in range(max_iter):
-        space, threshold, r = _best_threshold(better, worse, now, n_ranks)
+        space, threshold, r = _best_threshold(better, worse, share, n_ranks)
         if r == 0:
             break
         alpha = float(np.arctanh(np.clip(r, -ALMOST_ALWAYS, ALMOST_ALWAYS)))
-        normalizer, error = reweigh(better[space], worse[space], threshold, alpha, start, now, margin)
-        now /= normalizer
+        normalizer, error = reweigh(better[space], worse[space], threshold, alpha, start, share, margin)
+        share /= normalizer
         bound *= normalizer
         rounds.append((space, threshold, alpha, error, bound))
     table = np.array(rounds, dtype=ROUND)
@@ -316,8 +316,8 @@ class RankBoostNeighbors(BaseEstimator):
                         add_scores(line, np.partition(line, thresholds - 1)[thresholds - 1], values, sums)
             if left_out is not None:
                 score[np.arange(len(score)), left_out[rows]] = -np.inf
-            found = neighbor_search.nearest_measured(-score, k, then=in_each_space[-1])
-            table.indices[rows], table.distances[rows] = found.indices, found.distances
+            nearest = neighbor_search.nearest_measured(-score, k, then=in_each_space[-1])
+            table.indices[rows], table.distances[rows] = nearest.indices, nearest.distances
 
         in_parallel(order, row_blocks(len(Q), size=QUERIES_AT_ONCE))
         return table

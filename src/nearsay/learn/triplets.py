@@ -1,4 +1,4 @@
-"""Which triplets of rows a metric is learned from: a row, one of its own class, one of another."""
+"""Triplets to learn a metric from: a row, one of the same class, one of another."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _of_one_class(
     near_same = rows[leave_one_out(X[rows], min(near[0], len(rows) - 1)).indices]
     near_other = others[nearest(X[others], X[rows], min(near[1], len(others))).indices]
     n_pairs = near_same.shape[1] * near_other.shape[1]
-    found = []
+    triplets = []
     for block in row_blocks(len(rows), row_bytes=8 * n_pairs):
         # Every pair of a near row of the class and a near other draws a lot; the lowest lots make the triplets.
         lots = random.random_sample((block.stop - block.start, n_pairs))
@@ -91,8 +91,8 @@ def _of_one_class(
         lowest = _lowest(lots, most)
         at, place = np.nonzero(np.arange(most) < wanted[:, None])
         same, other = np.divmod(lowest[at, place], near_other.shape[1])
-        found.append(Triplets(rows[block][at], near_same[block][at, same], near_other[block][at, other]))
-    return found
+        triplets.append(Triplets(rows[block][at], near_same[block][at, same], near_other[block][at, other]))
+    return triplets
 
 
 def _lowest(lots: np.ndarray, most: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Which settings of a learned metric serve: neighbors of held-out rows vote, and the votes are counted."""
+"""Tune a learned metric by how well the neighbors of held-out rows vote."""
 
 from __future__ import annotations
 
@@ -187,10 +187,10 @@ def neighbor_accuracy(X: np.ndarray, labels: np.ndarray, Q: np.ndarray, truth: n
     0.5
     """
     names, numbers = np.unique(labels, return_inverse=True)
-    said = numbers[nearest(X, Q, k).indices]
+    votes_cast = numbers[nearest(X, Q, k).indices]
     winners = np.empty(len(Q), np.int64)
     for block in row_blocks(len(Q), row_bytes=k * k):
-        votes = (said[block][:, :, None] == said[block][:, None, :]).sum(axis=2)
+        votes = (votes_cast[block][:, :, None] == votes_cast[block][:, None, :]).sum(axis=2)
         # The first of the largest counts is that of the nearest neighbor of a tied class.
-        winners[block] = said[block][np.arange(len(votes)), votes.argmax(axis=1)]
+        winners[block] = votes_cast[block][np.arange(len(votes)), votes.argmax(axis=1)]
     return float((names[winners] == truth).mean())

@@ -1,4 +1,4 @@
-"""The plainest learned metric: directions in which rows of one class differ much count less."""
+"""Within-class whitening: directions in which rows of one class differ much count less."""
 
 from __future__ import annotations
 

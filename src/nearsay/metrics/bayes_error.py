@@ -1,4 +1,4 @@
-"""How good any classifier could be here, judged by the nearest neighbor (Cover & Hart 1967)."""
+"""Range of the Bayes error, from the error of the nearest neighbor (Cover & Hart 1967)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good keywords are: averaged over words, as image annotation is judged, and over items."""
+"""Measures of keywords: averaged over words, as image annotation is judged, and over items."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from nearsay.data.keywords import Keywords, aligned, check_both_named, column_wo
 from nearsay.errors import InputError
 
 
-def keyword_measures(Y_true: Any, Y_said: Any) -> dict[str, float]:
+def keyword_measures(Y_true: Any, Y_pred: Any) -> dict[str, float]:
     """Precision, recall and the number of words found, averaged over words; and precision per item.
 
     Parameters
     ----------
-    Y_true, Y_said : lists of words, or (n_items, n_words) zeros and ones, dense, sparse or a DataFrame
+    Y_true, Y_pred : lists of words, or (n_items, n_words) zeros and ones, dense, sparse or a DataFrame
         The keywords that items have, and those they were given. Words (in lists, or as columns of a DataFrame) go by
         name, in any order; one that the other side lacks counts as never given, or as never right. Tables without
         names go by position.
@@ -35,19 +35,19 @@ def keyword_measures(Y_true: Any, Y_said: Any) -> dict[str, float]:
 
     Three items, three words:
 
-    >>> found = keyword_measures([[1, 0, 0], [1, 0, 1], [0, 1, 0]], [[1, 1, 0], [1, 0, 1], [1, 1, 0]])
-    >>> {name: round(value, 4) for name, value in found.items()}
+    >>> measures = keyword_measures([[1, 0, 0], [1, 0, 1], [0, 1, 0]], [[1, 1, 0], [1, 0, 1], [1, 1, 0]])
+    >>> {name: round(value, 4) for name, value in measures.items()}
     {'precision': 0.7222, 'recall': 1.0, 'f1': 0.8387, 'words_found': 3, 'precision_per_item': 0.6667}
     >>> keyword_measures([["sky"], ["sun"]], [["sky"], ["moon"]])["recall"]
     0.5
     """
-    true, said = _alike(Y_true, Y_said)
-    right = true.multiply(said)
-    n_right, n_said, n_true = (np.asarray(part.sum(axis=0)).ravel() for part in (right, said, true))
-    precision = float(np.mean(n_right / np.maximum(n_said, 1))) if len(n_said) else 0.0
+    true, predicted = _alike(Y_true, Y_pred)
+    right = true.multiply(predicted)
+    n_right, n_predicted, n_true = (np.asarray(part.sum(axis=0)).ravel() for part in (right, predicted, true))
+    precision = float(np.mean(n_right / np.maximum(n_predicted, 1))) if len(n_predicted) else 0.0
     some_have = n_true > 0
     recall = float(np.mean(n_right[some_have] / n_true[some_have])) if some_have.any() else 0.0
-    given = np.asarray(said.sum(axis=1)).ravel()
+    given = np.asarray(predicted.sum(axis=1)).ravel()
     per_item = np.asarray(right.sum(axis=1)).ravel() / np.maximum(given, 1)
     return {
         "precision": precision,
@@ -77,8 +77,8 @@ def mean_average_precision(Y_true: Any, scores: Any) -> float:
     """
     truth = Keywords.of(Y_true)
     true, scores = truth.matrix.toarray() > 0, _scores_of(truth, scores)
-    asked = np.flatnonzero(true.any(axis=0))
-    return float(np.mean([_average_precision(true[:, word], scores[:, word]) for word in asked])) if len(asked) else 0.0
+    words = np.flatnonzero(true.any(axis=0))
+    return float(np.mean([_average_precision(true[:, word], scores[:, word]) for word in words])) if len(words) else 0.0
 
 
 def _scores_of(truth: Keywords, scores: Any) -> np.ndarray:
@@ -107,18 +107,18 @@ def _scores_of(truth: Keywords, scores: Any) -> np.ndarray:
 
 def _average_precision(has: np.ndarray, score: np.ndarray) -> float:
     order = np.argsort(-score, kind="stable")
-    found = np.cumsum(has[order])
-    # Equal scores are told apart by nothing: all count as seen together.
+    n_right = np.cumsum(has[order])
+    # Equal scores share their places: all count as counted together.
     last = np.searchsorted(-score[order], -score[order], side="right") - 1
-    return float((found[last] / (last + 1))[has[order]].mean())
+    return float((n_right[last] / (last + 1))[has[order]].mean())
 
 
-def _alike(Y_true: Any, Y_said: Any) -> tuple[csr_array, csr_array]:
-    true, said = Keywords.of(Y_true), Keywords.of(Y_said)
-    if len(true) != len(said):
+def _alike(Y_true: Any, Y_pred: Any) -> tuple[csr_array, csr_array]:
+    true, predicted = Keywords.of(Y_true), Keywords.of(Y_pred)
+    if len(true) != len(predicted):
         raise InputError(
-            f"Every item needs both the keywords it has and those it was given; got {len(true)} and {len(said)}."
+            f"Every item needs both the keywords it has and those it was given; got {len(true)} and {len(predicted)}."
         )
     if not len(true):
         raise InputError("No items given: there is nothing to measure.")
-    return aligned(true, said)
+    return aligned(true, predicted)

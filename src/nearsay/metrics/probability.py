@@ -1,4 +1,4 @@
-"""How good labels and probabilities are, given the true labels."""
+"""Measures of labels and probabilities, given the true labels."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def macro_precision(predicted: Any, y: Any) -> float:
 
     Classes are all labels that occur, predicted or true.
 
-    >>> macro_precision(["a", "a", "b", "b"], ["a", "a", "a", "c"])      # a: 2 of 2, b: 0 of 2, c: never said
+    >>> macro_precision(["a", "a", "b", "b"], ["a", "a", "a", "c"])      # a: 2 of 2, b: 0 of 2, c: never predicted
     0.3333333333333333
     """
-    right, said, _ = _counts_by_class(*_paired_labels(predicted, y))
-    return float(np.mean(right / np.maximum(said, 1)))
+    right, predicted, _ = _counts_by_class(*_paired_labels(predicted, y))
+    return float(np.mean(right / np.maximum(predicted, 1)))
 
 
 def macro_recall(predicted: Any, y: Any) -> float:
@@ -48,9 +48,11 @@ def _counts_by_class(predicted: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, 
     # Numbered as Python compares them: numpy would make float64 of int64 and uint64, where large ones merge.
     names = list(dict.fromkeys([*predicted.tolist(), *y.tolist()]))
     number = {name: at for at, name in enumerate(names)}
-    said, true = (np.array([number[label] for label in labels.tolist()]) for labels in (predicted, y))
-    right, n_said, n_true = (np.bincount(which, minlength=len(names)) for which in (said[said == true], said, true))
-    return right, n_said, n_true
+    predicted, true = (np.array([number[label] for label in labels.tolist()]) for labels in (predicted, y))
+    right, n_predicted, n_true = (
+        np.bincount(which, minlength=len(names)) for which in (predicted[predicted == true], predicted, true)
+    )
+    return right, n_predicted, n_true
 
 
 def _paired_labels(predicted: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -161,8 +163,8 @@ def bins_of(confidence: np.ndarray, right: np.ndarray, n_bins: int) -> Reliabili
     one_level_goes_on = level[start[:-1]] == level[stop[1:] - 1]
     start = start[np.concatenate([[True], ~one_level_goes_on])]
     n_rows = np.diff([*start, len(level)])
-    said, accuracy = (np.add.reduceat(values[level], start) / n_rows for values in (levels, share_right))
-    return ReliabilityBins(said, accuracy, n_rows)
+    predicted, accuracy = (np.add.reduceat(values[level], start) / n_rows for values in (levels, share_right))
+    return ReliabilityBins(predicted, accuracy, n_rows)
 
 
 def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:

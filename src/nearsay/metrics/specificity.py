@@ -1,7 +1,7 @@
-"""How right and how specific answers in a taxonomy were, now that the truth is known.
+"""Measures of answers in a taxonomy: how right and how specific they are.
 
 An answer is right where it is the label or stands above it. Right answers are worth what they say, in bits: the root
-nothing, a leaf the most. Being right and saying much pull apart; the measures here look at both ends and between.
+nothing, a leaf the most. Accuracy and information pull apart; the measures here are of both, and of what lies between.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ ROUNDING = 1e-9
 MOST_NAMES = 2
 
 
-def hierarchical_accuracy(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> float:
+def hierarchical_accuracy(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
     """The share of answers that are right: the label itself, or a node above it.
 
     Parameters
     ----------
     y_true : (n,) names of nodes
         Mostly leaves. Where only "some dog" is known, "dog" and what is above it are right, a breed is not.
-    y_said : (n,) names of nodes, as ``HedgedClassifier.predict`` gives them.
+    y_pred : (n,) names of nodes, as ``HedgedClassifier.predict`` gives them.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> hierarchical_accuracy(["corgi", "corgi", "corgi", "cat"], ["corgi", "poodle", "dog", "pet"], pets)
     0.75
     """
-    return float(taxonomy.covers_label(*_said_and_true(y_true, y_said, taxonomy)).mean())
+    return float(taxonomy.covers_label(*_predicted_and_true(y_true, y_pred, taxonomy)).mean())
 
 
-def information_gain(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, normalized: bool = True) -> float:
+def information_gain(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, normalized: bool = True) -> float:
     """The mean of what right answers say; a wrong one says nothing.
 
     Parameters
     ----------
-    y_true, y_said : (n,) names of nodes, as in ``hierarchical_accuracy``.
+    y_true, y_pred : (n,) names of nodes, as in ``hierarchical_accuracy``.
     normalized : bool, default=True
         As a share of what the most informative leaf says, so that 1 is perfect. Otherwise in bits.
 
@@ -65,25 +65,25 @@ def information_gain(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, normalized
     >>> information_gain(["a1", "a2", "b1", "a1"], ["A", "A", "A", "a1"], tree, normalized=False)   # 1 + 1 + 0 + 2
     1.0
     """
-    said, true = _said_and_true(y_true, y_said, taxonomy)
-    bits = float(np.mean(taxonomy.information[said] * taxonomy.covers_label(said, true)))
-    # With one leaf there is nothing to be said, and nothing to divide by.
+    predicted, true = _predicted_and_true(y_true, y_pred, taxonomy)
+    bits = float(np.mean(taxonomy.information[predicted] * taxonomy.covers_label(predicted, true)))
+    # With one leaf there is no information to gain, and nothing to divide by.
     return bits / (float(taxonomy.information.max()) or 1.0) if normalized else bits
 
 
-def semantic_similarity(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> float:
+def semantic_similarity(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> float:
     """How much of the way down the tree answers and labels share, on average; see ``semantic_similarities``.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> truth, said = ["a1", "a2", "b1", "a1"], ["a1", "a1", "a1", "a1"]
-    >>> [semantic_similarity(truth, said, tree, reading=reading) for reading in ("noroot", "inclusive", "literal")]
+    >>> truth, nodes = ["a1", "a2", "b1", "a1"], ["a1", "a1", "a1", "a1"]
+    >>> [semantic_similarity(truth, nodes, tree, reading=reading) for reading in ("noroot", "inclusive", "literal")]
     [0.625, 0.75, 0.875]
     """
-    return float(semantic_similarities(y_true, y_said, taxonomy, reading=reading).mean())
+    return float(semantic_similarities(y_true, y_pred, taxonomy, reading=reading).mean())
 
 
-def semantic_similarities(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> np.ndarray:
+def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> np.ndarray:
     """How alike each answer and its label are: nodes on both paths / nodes on the longer path; (n,) from 0 to 1.
 
     The path of a node is the set of nodes above it; where a node has several
@@ -92,7 +92,7 @@ def semantic_similarities(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, readi
 
     Parameters
     ----------
-    y_true, y_said : (n,) names of nodes; it does not matter which is which.
+    y_true, y_pred : (n,) names of nodes; it does not matter which is which.
     reading : {"noroot", "inclusive", "literal"}, default="noroot"
         Whether the node and the root are on the path. "noroot": the node, not
         the root, so that answers which share nothing else score 0.
@@ -107,23 +107,23 @@ def semantic_similarities(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, readi
     """
     if reading not in READINGS:
         raise unknown_name("reading", reading, READINGS)
-    said, true = _said_and_true(y_true, y_said, taxonomy)
+    predicted, true = _predicted_and_true(y_true, y_pred, taxonomy)
     above = taxonomy.ancestry
     length = np.diff(above.indptr)
-    common = above[said].multiply(above[true]).sum(axis=1)
-    longer = np.maximum(length[said], length[true])
+    common = above[predicted].multiply(above[true]).sum(axis=1)
+    longer = np.maximum(length[predicted], length[true])
     if reading == "noroot":
         common, longer = common - 1, longer - 1
     elif reading == "literal":
         # A node is on the other's path where it covers it; where both are one, it leaves once.
-        covers, covered = taxonomy.covers_label(said, true), taxonomy.covers_label(true, said)
+        covers, covered = taxonomy.covers_label(predicted, true), taxonomy.covers_label(true, predicted)
         common, longer = common - covers - (covered & ~covers), longer - 1
     # Only between two roots is there no path at all.
-    alike: np.ndarray = np.divide(common, longer, out=np.ones(len(said)), where=longer > 0)
+    alike: np.ndarray = np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
     return alike
 
 
-def lca_cost(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> float:
+def lca_cost(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
     """How high up answer and label meet, on average: the height of the lowest node that is, or is above, both.
 
     The height of a node is its longest way down to a leaf: 0 where the true
@@ -135,15 +135,15 @@ def lca_cost(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> float:
 
     Parameters
     ----------
-    y_true, y_said : (n,) names of nodes; it does not matter which is which.
+    y_true, y_pred : (n,) names of nodes; it does not matter which is which.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
-    >>> [lca_cost(["corgi"], [said], pets) for said in ("corgi", "poodle", "dog", "cat")]
+    >>> [lca_cost(["corgi"], [node], pets) for node in ("corgi", "poodle", "dog", "cat")]
     [0.0, 1.0, 1.0, 2.0]
     """
-    said, true = _said_and_true(y_true, y_said, taxonomy)
-    common = taxonomy.ancestry[said].multiply(taxonomy.ancestry[true]).tocsr()
+    predicted, true = _predicted_and_true(y_true, y_pred, taxonomy)
+    common = taxonomy.ancestry[predicted].multiply(taxonomy.ancestry[true]).tocsr()
     # The root is above every pair, so no row is empty.
     lowest = np.minimum.reduceat(_heights(taxonomy)[common.indices], common.indptr[:-1])
     return float(lowest.mean())
@@ -195,12 +195,12 @@ class Breakdown:
     names: tuple[str, ...]
 
 
-def breakdown(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> Breakdown:
+def breakdown(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> Breakdown:
     """Count wrong answers, and right ones by how much they say.
 
     Parameters
     ----------
-    y_true, y_said : (n,) names of nodes, as in ``hierarchical_accuracy``.
+    y_true, y_pred : (n,) names of nodes, as in ``hierarchical_accuracy``.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -208,15 +208,15 @@ def breakdown(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> Breakdown:
     Breakdown(wrong=0.25, information=array([0., 1., 2.]), shares=array([0.  , 0.5 , 0.25]),
               names=('root', 'A or B', 'leaf'))
     """
-    said, true = _said_and_true(y_true, y_said, taxonomy)
-    right = taxonomy.covers_label(said, true)
+    predicted, true = _predicted_and_true(y_true, y_pred, taxonomy)
+    right = taxonomy.covers_label(predicted, true)
     _, first, level = np.unique(
         taxonomy.information.round(SAME_INFORMATION_DIGITS), return_index=True, return_inverse=True
     )
     return Breakdown(
         wrong=float(np.mean(~right)),
         information=taxonomy.information[first],
-        shares=np.bincount(level[said[right]], minlength=len(first)) / len(right),
+        shares=np.bincount(level[predicted[right]], minlength=len(first)) / len(right),
         names=_level_names(taxonomy, level),
     )
 
@@ -242,14 +242,14 @@ def _heights(taxonomy: Taxonomy) -> np.ndarray:
     return heights
 
 
-def _said_and_true(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:
+def _predicted_and_true(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:
     """Node numbers of answers and labels, as many of the one as of the other."""
-    true, said = taxonomy.check_labels(y_true), taxonomy.check_labels(y_said)
-    if len(true) != len(said) or not len(true):
+    true, predicted = taxonomy.check_labels(y_true), taxonomy.check_labels(y_pred)
+    if len(true) != len(predicted) or not len(true):
         raise InputError(
-            f"As many answers as labels are expected, at least one; got {len(said)} answers and {len(true)} labels."
+            f"As many answers as labels are expected, at least one; got {len(predicted)} answers, {len(true)} labels."
         )
-    return said, true
+    return predicted, true
 
 
 def as_shares(name: str, values: Any) -> np.ndarray:

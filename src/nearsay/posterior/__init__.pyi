@@ -6,6 +6,15 @@ from nearsay.posterior.evidence.fused_evidence import FusedEvidence as FusedEvid
 from nearsay.posterior.evidence.fused_evidence import GroupEvidence as GroupEvidence
 from nearsay.posterior.evidence.label_scores import LabelScores as LabelScores
 from nearsay.posterior.fused import FusedClassifier as FusedClassifier
+from nearsay.posterior.methods.confusion import Confmat as Confmat
+from nearsay.posterior.methods.confusion import ConfmatRank as ConfmatRank
+from nearsay.posterior.methods.confusion import ConfmatRankVotesplit as ConfmatRankVotesplit
+from nearsay.posterior.methods.dist_votesplit import DistVotesplit as DistVotesplit
 from nearsay.posterior.methods.named import POSTERIORS as POSTERIORS
+from nearsay.posterior.methods.named import Auto as Auto
+from nearsay.posterior.methods.pooled import Pooled as Pooled
+from nearsay.posterior.methods.proportional import Proportional as Proportional
+from nearsay.posterior.methods.rank import Rank as Rank
+from nearsay.posterior.methods.rank import RankVotesplit as RankVotesplit
+from nearsay.posterior.methods.weighted import Weighted as Weighted
 from nearsay.posterior.sharded import ShardedClassifier as ShardedClassifier
-from nearsay.posterior.sharded import count_past_cases as count_past_cases

@@ -1,10 +1,10 @@
-"""What a posterior is, and how it is asked about its own past cases: each is judged by what the others taught.
+"""Posterior: the interface of all ways to turn neighbors into probabilities, past cases included.
 
     past cases ──fit──► posterior ──proba──► answers to new queries
         └──── without case i ──► posterior ──► answer to case i      (leave_one_out_proba)
 
 Leaving a row out of its own neighbors is half of it: a table of past cases
-that holds the case itself, or weights learned from it, still know its label.
+that counts the case itself, or weights learned from it, still know its label.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
+from nearsay.core.settings import check_whole
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.past_cases import MAX_PAST_CASES
 from nearsay.posterior.row_weights import RowWeights
 
 FOLDS = 5
-# Where what was learned cannot be taken back case by case, it is learned so many times anew. With fewer folds much less
-# is known than in the end, so that probabilities mean something else; more take longer.
+# Where a case cannot be taken back from what was learned, it is learned again without each of so many folds. Fewer
+# folds leave much less to learn from, so that probabilities mean something else; more take longer.
 FOLDS_LEFT_OUT = 10
 
 
-class Posterior(ABC):
-    """Turns neighbors into probabilities.
+class Posterior(BaseEstimator, ABC):
+    """Turns neighbors into probabilities. The constructor only remembers its parameters, as in scikit-learn.
 
-    What a class says of itself:
+    Class attributes:
 
     ``needs_past_cases = True``
-        False says that ``fit`` makes no use of the table; None is passed
+        False: ``fit`` makes no use of the table; None is passed
         then, and the collection is not searched.
     ``members = None``
         () asks for the order of the classes (``table.classes``), increasing
@@ -40,16 +44,20 @@ class Posterior(ABC):
         could not fill are lowered (``past_cases.possible_members``), so read
         from ``table.classes.members`` what the means are of.
     ``counts_votes = True``
-        False says that it reads the classes only, so that k makes no difference.
+        False: it reads the classes only, so that k makes no difference.
     ``takes_rows = True``
-        False says that it learns from a whole collection better than from
+        False: it learns from a whole collection better than from
         some of its rows: ``fit`` gets the past cases of all, however many.
     ``counts_cases = False``
-        True says that it is made of counts of past cases, which have to be counted again when rows change;
-        otherwise what was learned can be asked about other rows (``over``).
+        True: it is made of counts of past cases, which are counted again when rows change;
+        otherwise what was learned serves other rows too (``over``).
     ``takes_weights = False``
-        True says that it makes use of ``weights``. Otherwise rows that do not
+        True: it makes use of ``weights``. Otherwise rows that do not
         all count the same are refused.
+    ``max_past_cases = 10_000``
+        How many rows of a larger collection are asked about the others to learn from, at most; None for all.
+    ``model_failure = 0.01``, ``smoothing = "model_failure"``
+        How votes are smoothed where they choose k, as in ``Proportional``.
 
     Attributes
     ----------
@@ -65,14 +73,21 @@ class Posterior(ABC):
     takes_rows: bool = True
     counts_cases: bool = False
     takes_weights: bool = False
+    max_past_cases: int | None = MAX_PAST_CASES
+    model_failure: float = 0.01
+    smoothing: str = "model_failure"
 
     weights: RowWeights | None = None
     labels_: np.ndarray
     n_classes_: int
 
+    def check_parameters(self) -> None:
+        """Raise an InputError for parameters that cannot be used."""
+        check_past_cases_and_failure(self.max_past_cases, self.model_failure)
+
     @abstractmethod
     def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
-        """Learn from the collection's own past cases.
+        """Learn from the past cases of the collection.
 
         ``table`` holds the k nearest *other* rows of every row (−1 and +inf
         where the collection has fewer), ``labels`` the class number of every
@@ -84,12 +99,12 @@ class Posterior(ABC):
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) for the neighbors of new queries; every row sums to 1."""
 
-    def proba_there(self, table: NeighborTable) -> Any | None:
-        """The same as a tensor, where the classes lie on a card and the posterior works there; None otherwise."""
+    def proba_on_gpu(self, table: NeighborTable) -> Any | None:
+        """The same as a tensor, where the classes lie on a GPU and the posterior works there; None otherwise."""
         return None
 
     def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
-        """What was learned, asked about the neighbors among other rows than those that taught it.
+        """The same posterior over other rows than those it learned from.
 
         ``labels`` are the class numbers of all rows, ``rows`` the numbers of
         those that can be neighbors. Weights and counts stay.
@@ -99,7 +114,7 @@ class Posterior(ABC):
         return other
 
     def tables(self) -> list[Any]:
-        """Its CaseTables to look at, if it keeps any."""
+        """Its CaseTables, if it keeps any."""
         return []
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
@@ -110,16 +125,16 @@ class Posterior(ABC):
         from what it learned does that instead.
         """
         if not self.needs_past_cases or np.bincount(self.labels_, minlength=1).max() < 2:
-            return self.proba(table)  # no case taught anything; none does where every class has one row
+            return self.proba(table)  # nothing was learned from any case
         return self._proba_by_folds(table, rows)
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """The same, for records, which ask how many cases of one probability were right.
+        """The same for records, which count how many cases of one probability were right.
 
-        By default as above. A posterior that takes cases back from counts
-        answers here with all of them counted: a right case that is taken back
-        leaves one right case fewer, so that its probability is a step lower
-        than that of a wrong one beside it, and would tell the two apart.
+        A posterior that takes cases back from counts answers here with all of
+        them counted: a right case that is taken back leaves one right case
+        fewer, so its probability would be a step lower than that of a wrong
+        case in the same cell.
         """
         return self.leave_one_out_proba(table, rows)
 
@@ -127,17 +142,17 @@ class Posterior(ABC):
         """The same by folds alone."""
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(table), self.n_classes_))
-        for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
+        for rest, fold in splits(self.labels_[rows], FOLDS_LEFT_OUT):
             others = copy(self)
-            others.fit(table[taught], self.labels_, self.n_classes_, rows[taught])
-            p[asked] = others.proba(table[asked])
+            others.fit(table[rest], self.labels_, self.n_classes_, rows[rest])
+            p[fold] = others.proba(table[fold])
         return p
 
 
 class GroupPosterior(Posterior):
-    """A posterior that can hear several feature groups together; line i of every table is about the same item.
+    """A posterior that takes several feature groups together; line i of every table is about the same item.
 
-    ``of_groups`` says whether tables are of feature groups, which tell of different things, or of views of the
+    ``of_groups`` says whether tables are of feature groups, which measure different things, or of views of the
     same rows; set before ``fit``.
     """
 
@@ -159,7 +174,7 @@ class GroupPosterior(Posterior):
 
     @abstractmethod
     def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
-        """``p`` of rows that are among those that answer, each as if its class had one row less."""
+        """``p`` of rows that are training rows too, each as if its class had one row less."""
 
     def fit_and_leave_out(
         self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
@@ -170,18 +185,35 @@ class GroupPosterior(Posterior):
         every fold computes them once.
         """
         self.fit_groups(tables, labels, n_classes, rows)
-        for taught, asked in splits(labels[rows], n_folds):
+        for rest, fold in splits(labels[rows], n_folds):
             others = copy(self)
-            others.fit_groups([table[taught] for table in tables], labels, n_classes, rows[taught])
-            yield asked, others.proba_groups([table[asked] for table in tables])
+            others.fit_groups([table[rest] for table in tables], labels, n_classes, rows[rest])
+            yield fold, others.proba_groups([table[fold] for table in tables])
 
     @abstractmethod
-    def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def log_odds(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
 
 
+def check_past_cases_and_failure(max_past_cases: Any, model_failure: Any) -> None:
+    """Say what is wrong with two parameters that most posteriors have.
+
+    >>> check_past_cases_and_failure(0, 0.01)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: max_past_cases must be a whole number of at least 1; got 0.
+    """
+    if max_past_cases is not None:
+        check_whole("max_past_cases", max_past_cases, least=1)
+    number = isinstance(model_failure, int | float | np.number) and not isinstance(model_failure, bool)
+    if not number or not 0 <= model_failure < 1:
+        raise InputError(
+            "model_failure is the share of the probability spread over all classes: a number from 0 up to but not"
+            f" including 1 (at 1 the neighbors would have no say); got {model_failure!r}."
+        )
+
+
 def splits(labels: np.ndarray, n_folds: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Numbers of the cases to learn from and of those to ask about, for each fold in turn."""
+    """Numbers of the cases outside of each fold, and of those in it, for each fold in turn."""
     fold = folds(labels, n_folds)
     for number in range(fold.max(initial=-1) + 1):
         yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
@@ -190,7 +222,7 @@ def splits(labels: np.ndarray, n_folds: int = FOLDS) -> Iterator[tuple[np.ndarra
 def folds(labels: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:
     """A fold for every case, dealt out class by class in turn: folds are even, and so are their shares of every class.
 
-    Classes take their turn as they first come, so that their numbers, which go by their names, have no say.
+    Classes take their turn as they first come, so that names of classes make no difference.
 
     >>> folds(np.array([7, 7, 7, 3, 3, 7, 7, 7]))
     array([0, 1, 2, 1, 2, 3, 4, 0])

@@ -1,4 +1,4 @@
-"""The collection asked about its own rows, each left out by its number: the past cases that answers are judged by."""
+"""Past cases: the rows of a collection, each asked about the others, left out by its number."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
 
-def left_out_blocks(asked: LeaveOneOutSearch, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+def left_out_blocks(search: LeaveOneOutSearch, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
     """The whole leave-one-out table, as (row numbers, their neighbors) that need not be held together."""
-    live = asked.live_numbers
+    live = search.live_numbers
     for block in row_blocks(len(live), size=ROWS_AT_ONCE):
-        yield live[block], asked.leave_one_out(k, rows=live[block])
+        yield live[block], search.leave_one_out(k, rows=live[block])
 
 
 def possible_members(members: Sequence[int] | None, labels: np.ndarray) -> tuple[int, ...] | None:
     """The numbers of members to ask for, where a posterior asks for these; None where it asks for no classes.
 
-    Left out, a row leaves one fewer in its class, and a mean over most of a class tells that it is the one
-    that lacks a row: weights would learn to know the true class by that. So no number is more than a quarter of the
+    Left out, a row leaves one fewer in its class, and a mean over most of a class would show that it lacks a row:
+    weights would learn to know the true class by that. So no number is more than a quarter of the
     usual class, or four where it has as many others.
 
     >>> possible_members((1, 4, 16, 64), np.repeat([0, 1], 40)), possible_members((1, 4), np.repeat([0, 1], 3))
@@ -162,14 +162,14 @@ class PastCases:
 
     def __init__(
         self,
-        asked: LeaveOneOutSearch,
+        search: LeaveOneOutSearch,
         seed: int = 0,
         *,
         n_views: int = 1,
         max_past_cases: int | None = MAX_PAST_CASES,
         order: np.ndarray | None = None,
     ) -> None:
-        self.asked = asked
+        self.search = search
         self.seed = seed
         self.n_views = n_views
         self.max_past_cases = max_past_cases
@@ -179,19 +179,19 @@ class PastCases:
     @property
     def n_others(self) -> int:
         """How many rows a row has beside itself."""
-        return len(self.asked) - 1
+        return len(self.search) - 1
 
     def rows(self, k: int, members: tuple[int, ...] | None) -> np.ndarray | None:
         """Numbers of the rows that are judged; None for all, in the order of their numbers."""
         places = rows_judged(
-            len(self.asked.labels), k, members, self.asked.n_classes, self.n_views, max_past_cases=self.max_past_cases
+            len(self.search.labels), k, members, self.search.n_classes, self.n_views, max_past_cases=self.max_past_cases
         )
         return places if self.order is None else self.order if places is None else self.order[places]
 
     def keep(self, table: NeighborTable, rows: np.ndarray | None) -> None:
-        """Remember the table of the rows that are judged: it serves every smaller k, and everything it tells."""
+        """Remember the table of the rows that are judged: it serves every smaller k."""
         self._kept = table, rows
-        if rows is None or len(rows) == len(self.asked.labels):
+        if rows is None or len(rows) == len(self.search.labels):
             self._remember(table[lines_of(self.sample(), rows)])
 
     def judged(
@@ -203,23 +203,23 @@ class PastCases:
         """
         if (
             self._kept is not None
-            and _tells(self._kept[0], k, members)
+            and _holds(self._kept[0], k, members)
             and not (every_row and self._leaves_some_out(self._kept[1]))
         ):
             table, rows = self._kept
             return table.first(k), rows
         rows = self.rows(k, members)
         if every_row and self._leaves_some_out(rows):
-            return self.asked.leave_one_out(k, members), None  # too large to be kept
-        self.keep(self.asked.leave_one_out(k, members, rows), rows)
+            return self.search.leave_one_out(k, members), None  # too large to be kept
+        self.keep(self.search.leave_one_out(k, members, rows), rows)
         assert self._kept is not None
         return self._kept
 
     def _leaves_some_out(self, rows: np.ndarray | None) -> bool:
-        return rows is not None and len(rows) < len(self.asked.labels)
+        return rows is not None and len(rows) < len(self.search.labels)
 
     def of_rows(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
-        """The leave-one-out table of these rows, looked up where the one kept tells of all of them."""
+        """The leave-one-out table of these rows, looked up where the one kept has all of them."""
         if (np.diff(rows) < 0).any():  # rows that lie together are searched together
             by_number = np.argsort(rows, kind="stable")
             return self.of_rows(k, members, rows[by_number])[np.argsort(by_number, kind="stable")]
@@ -229,29 +229,29 @@ class PastCases:
             if np.array_equal(kept[1][places], rows):
                 return kept[0].first(k)[places]
             if len(rows) < len(kept[1]):
-                return self.asked.leave_one_out(k, members, rows)
-        table = self.asked.leave_one_out(k, members, rows)
+                return self.search.leave_one_out(k, members, rows)
+        table = self.search.leave_one_out(k, members, rows)
         if len(rows) and (np.diff(rows) > 0).all() and _bytes_of(table) <= KEPT_BYTES:
             self._by_number = table, rows
         return table
 
     def __getstate__(self) -> dict[str, Any]:
-        """What rows said that were asked for by number is found again."""
+        """Tables of rows by number are not copied: they are searched again."""
         return {name: value for name, value in vars(self).items() if name != "_by_number"}
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose neighbors are remembered, in order."""
-        return sample_of(self.asked.live_numbers if self.order is None else self.order, self.seed)
+        return sample_of(self.search.live_numbers if self.order is None else self.order, self.seed)
 
     def sampled(self, k: int, members: tuple[int, ...] | None = None) -> NeighborTable:
         """The ``k`` nearest others of the sampled rows, or more of them; ``members`` asks for their classes too."""
         known = self._sampled_table
         if members is None and known is not None and known.n_neighbors >= k:
             return known
-        if self._kept is not None and _tells(self._kept[0], k, members):
+        if self._kept is not None and _holds(self._kept[0], k, members):
             table = self._with_the_rest(*self._kept, members)
         else:
-            table = self.asked.leave_one_out(k, members, self.sample())
+            table = self.search.leave_one_out(k, members, self.sample())
         self._remember(table)
         return table
 
@@ -265,22 +265,22 @@ class PastCases:
         assert rows is not None
         if members is None or table.classes is None:
             table = NeighborTable(table.indices, table.distances)
-        told = None if table.classes is None else table.classes.members
+        members_known = None if table.classes is None else table.classes.members
         judged = np.isin(sample, rows)
-        rest = self.asked.leave_one_out(table.n_neighbors, told, sample[~judged])
+        rest = self.search.leave_one_out(table.n_neighbors, members_known, sample[~judged])
         both = joined([table[lines_of(sample[judged], rows)], rest])
         return both[np.argsort(np.concatenate([sample[judged], sample[~judged]]))]
 
     def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest others of these rows, or more of them: looked up where all rows are sampled."""
-        if len(self.asked) > SAMPLE_ABOVE:
-            return self.asked.leave_one_out(k, rows=rows)
+        if len(self.search) > SAMPLE_ABOVE:
+            return self.search.leave_one_out(k, rows=rows)
         return self.sampled(k)[np.searchsorted(self.sample(), rows)]
 
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """The neighbors of live rows, ``k`` ≤ ``n_others``, block by block, so that they are never held together."""
         sample, kept = self.sample(), []
-        for rows, table in left_out_blocks(self.asked, k):
+        for rows, table in left_out_blocks(self.search, k):
             kept.append(table[np.isin(rows, sample)])
             yield rows, table
         self._remember(
@@ -297,8 +297,8 @@ class PastCases:
 
 def put_in(p: np.ndarray, rows: np.ndarray | None, others: np.ndarray, of_others: np.ndarray) -> None:
     """Replace, in place, the lines about some of the other rows; line i of ``p`` is about ``rows[i]``, or row i."""
-    told = np.arange(len(others)) if rows is None else np.flatnonzero(np.isin(others, rows))
-    p[lines_of(others[told], rows)] = of_others[told]
+    places = np.arange(len(others)) if rows is None else np.flatnonzero(np.isin(others, rows))
+    p[lines_of(others[places], rows)] = of_others[places]
 
 
 def lines_of(wanted: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -310,7 +310,7 @@ def lines_of(wanted: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
 
 
 def _bytes_of(table: NeighborTable) -> float:
-    """How much memory a table takes; infinitely much of what lies on a card."""
+    """How much memory a table takes; infinitely much of what lies on a GPU."""
     if table.classes is None:
         return table.indices.nbytes + table.distances.nbytes
     if type(table.classes) is not NearestClasses:
@@ -322,7 +322,7 @@ def _members_of(table: NeighborTable) -> tuple[int, ...] | None:
     return None if table.classes is None else table.classes.members
 
 
-def _tells(table: NeighborTable, k: int, members: tuple[int, ...] | None) -> bool:
-    """Whether a table tells of so many neighbors, and of these members of the classes."""
-    told = _members_of(table)
-    return table.n_neighbors >= k and (members is None or (told is not None and set(members) <= set(told)))
+def _holds(table: NeighborTable, k: int, members: tuple[int, ...] | None) -> bool:
+    """Whether a table has so many neighbors, and the means of these members of the classes."""
+    known = _members_of(table)
+    return table.n_neighbors >= k and (members is None or (known is not None and set(members) <= set(known)))

@@ -1,9 +1,9 @@
-"""Classes as frequent as they will be among the queries, and not as they happen to be among the training rows.
+"""Class priors: exchange the class frequencies of the training rows for those expected among the queries.
 
     p(c | x)  ∝  p_train(c | x) · prior(c) / frequency(c)                                            (Bayes, twice)
 
-Past cases speak for training rows, so what they teach holds the frequencies of these. They are divided out, as often as
-they are in it, before the priors are put in.
+Probabilities that are learned from training rows hold the frequencies of these. They are divided out, as often as
+they are in a product, before the priors are put in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much each row counts: as a neighbor that votes, and as a past case that teaches.
+"""How much each training row counts: as a neighbor that votes, and as a past case to learn from.
 
 sample_weight ──► rows of weight 0: left aside, as if they had not been given
              └──► all others: weights whose sums are exact, and their mean
@@ -94,47 +94,48 @@ def rows_that_count(sample_weight: Any, n_rows: int) -> tuple[np.ndarray | None,
     return (None if len(counts) == n_rows else counts), RowWeights.of(given[counts])
 
 
-class HoldsRowsThatCount:
-    """A classifier that holds the rows with a weight above 0, and tells of them by their numbers in the X it was given.
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """The rows that ``fit`` was given, of which a model holds those with a weight above 0.
 
-    Inside, rows are numbered as they are held; ``labels_`` and ``ids_``, and
-    every table that is handed out, go by the numbers in X.
+    A model numbers the rows it holds; ``labels``, ``ids`` and everything that is handed out go by the numbers in X.
+
+    Attributes
+    ----------
+    labels : (n_given,) class numbers; −1 where all rows of the class have weight 0.
+    ids : (n_given,) names of the rows, or None.
+    held : (n_rows,) numbers in X of the rows held; None for all.
+    left_aside : the other rows.
     """
 
-    labels_: np.ndarray
-    # Without any of these every row counts, and all the same.
-    _held: np.ndarray | None = None
-    _weights: RowWeights | None = None
-    _aside: Any = None  # the rows of weight 0
+    labels: np.ndarray
+    ids: np.ndarray | None = None
+    held: np.ndarray | None = None
+    left_aside: Any = None
 
-    @property
-    def _labels(self) -> np.ndarray:
-        """The class number of every row that is held."""
-        return self.labels_ if self._held is None else self.labels_[self._held]
-
-    def _as_given(self, table: NeighborTable) -> NeighborTable:
+    def table(self, table: NeighborTable) -> NeighborTable:
         """A table with row numbers as in X."""
-        return table if self._held is None else replace(table, indices=self._numbers_given(table.indices))
+        return table if self.held is None else replace(table, indices=self.numbers(table.indices))
 
-    def _lines_given(self, table: NeighborTable) -> NeighborTable:
+    def numbers(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers in X of rows by their numbers in the model; −1 stays."""
+        return rows if self.held is None else np.where(rows >= 0, self.held[rows], -1)
+
+    def line_for_each(self, table: NeighborTable) -> NeighborTable:
         """A table with a line for every row in X, those left aside empty, from one with a line for every row held."""
-        if self._held is None:
+        if self.held is None:
             return table
-        shape = len(self.labels_), table.n_neighbors
+        shape = len(self.labels), table.n_neighbors
         indices, distances = np.full(shape, -1), np.full(shape, np.inf)
-        indices[self._held], distances[self._held] = table.indices, table.distances
+        indices[self.held], distances[self.held] = table.indices, table.distances
         return NeighborTable(indices, distances)
 
-    def _for_every_row(self, of_held: np.ndarray, of_aside: Callable[[], np.ndarray]) -> np.ndarray:
-        """A line for every row in X, from what is known of the rows held, and of those left aside if there are any."""
-        if self._held is None:
+    def proba_of_each(self, of_held: np.ndarray, of_others: Callable[[Any], np.ndarray]) -> np.ndarray:
+        """Probabilities of every row in X, from those of the rows held and a function of the others."""
+        if self.held is None:
             return of_held
-        aside = np.ones(len(self.labels_), np.bool_)
-        aside[self._held] = False
+        aside = np.ones(len(self.labels), np.bool_)
+        aside[self.held] = False
         lines = np.empty((len(aside), *of_held.shape[1:]))
-        lines[self._held], lines[aside] = of_held, of_aside()
+        lines[self.held], lines[aside] = of_held, of_others(self.left_aside)
         return lines
-
-    def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers in X of rows by their numbers here; −1 stays."""
-        return rows if self._held is None else np.where(rows >= 0, self._held[rows], -1)

@@ -1,7 +1,7 @@
-"""What the neighbors say: their labels, how many say what, and who wins when they disagree evenly.
+"""Votes of the neighbors: their labels, how many each class has, and who wins a tie.
 
 Labels are class numbers here, 0 … n_classes−1, one for each row of the
-collection. A missing neighbor (row number −1) says nothing.
+collection. A missing neighbor (row number −1) has no vote.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
     >>> neighbor_labels(table, np.array([7, 8, 9]))
     array([[ 9,  7, -1]])
     """
-    said: np.ndarray = np.where(table.indices >= 0, labels[table.indices], -1)
-    return said
+    classes: np.ndarray = np.where(table.indices >= 0, labels[table.indices], -1)
+    return classes
 
 
-def count_votes(said: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """How many neighbors say each class: (n_queries, n_classes) whole numbers; or how much they weigh together.
+def count_votes(classes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """How many neighbors vote for each class: (n_queries, n_classes) whole numbers; or how much they weigh together.
 
     ``weights`` (n_queries, k) are those of the neighbors.
 
@@ -35,10 +35,10 @@ def count_votes(said: np.ndarray, n_classes: int, weights: np.ndarray | None = N
     array([[2, 0, 1],
            [0, 1, 0]])
     """
-    query, _ = cast = np.nonzero(said >= 0)
+    query, _ = cast = np.nonzero(classes >= 0)
     weights = None if weights is None else weights[cast]
-    votes = np.bincount(query * n_classes + said[cast], weights, minlength=len(said) * n_classes)
-    return votes.reshape(len(said), n_classes)
+    votes = np.bincount(query * n_classes + classes[cast], weights, minlength=len(classes) * n_classes)
+    return votes.reshape(len(classes), n_classes)
 
 
 def winners(
@@ -86,11 +86,11 @@ def _first_class(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, see
 
 
 def _nearest_neighbor(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
-    said = neighbor_labels(table, labels)
-    query = np.arange(len(said))
-    speaks = (said >= 0) & tied[query[:, None], said]
+    classes = neighbor_labels(table, labels)
+    query = np.arange(len(classes))
+    is_tied = (classes >= 0) & tied[query[:, None], classes]
     # A posterior may put classes first that no neighbor has; class order is all that is left then.
-    chosen: np.ndarray = np.where(speaks.any(axis=1), said[query, speaks.argmax(axis=1)], tied.argmax(axis=1))
+    chosen: np.ndarray = np.where(is_tied.any(axis=1), classes[query, is_tied.argmax(axis=1)], tied.argmax(axis=1))
     return chosen
 
 

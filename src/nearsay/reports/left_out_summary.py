@@ -18,7 +18,9 @@ def left_out_summary(classifier: ShardedClassifier) -> dict[str, Any]:
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
     >>> np.save(f"{folder}/0.npy", np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]))
-    >>> summary = left_out_summary(ShardedClassifier(1, posterior="proportional").fit(folder, list("aaabbb")))
+    >>> from nearsay.posterior.classifier import NeighborClassifier
+    >>> votes = ShardedClassifier(NeighborClassifier(1, posterior="proportional"))
+    >>> summary = left_out_summary(votes.fit(folder, list("aaabbb")))
     >>> summary["n_right"], summary["n_items"]
     (6, 6)
     """

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.posterior.choice.fit_checks import is_auto
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.methods.named import name_of
+from nearsay.posterior.methods.named import is_auto, name_of
 
 
 def summarize(classifier: NeighborClassifier, X_test: Any, y_test: Any) -> dict[str, Any]:

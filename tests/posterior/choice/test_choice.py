@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from nearsay.data.datasets import load_dataset
+from nearsay.posterior.choice import candidate_views
 from nearsay.posterior.choice import model_choice as choice
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
@@ -31,8 +32,8 @@ def test_all_ways_are_tried_and_the_table_says_which_was_taken(iris):
         assert clf.n_neighbors_ == best.n_neighbors
     assert {one.posterior for one in clf.choices_} == set(POSTERIORS)
     tried = {name for one in clf.choices_ for name in one.distances}
-    looks = STANDARDIZED, STANDARDIZED_MANHATTAN, *WHITENED
-    assert tried == {*choice.DISTANCES_TO_TRY, *(look.name for look in looks), *GAUSSIANS}
+    transforms = STANDARDIZED, STANDARDIZED_MANHATTAN, *WHITENED
+    assert tried == {*candidate_views.DISTANCES_TO_TRY, *(each.name for each in transforms), *GAUSSIANS}
     assert max(len(one.distances) for one in clf.choices_) == len(tried)  # all of them pooled
     lines = str(clf.choices_).splitlines()
     assert lines[0] == "chosen by the log posterior of 150 past cases"
@@ -95,13 +96,13 @@ def test_every_case_is_asked_once_and_never_among_its_teachers():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 83)
     index = NeighborClassifier(3, posterior="rank").fit(rng.normal(size=(83, 2)), labels)
-    table = index._views.leave_one_out(3, (1,))
+    table = index.model_.views.leave_one_out(3, (1,))
     taught: list[np.ndarray] = []
 
     class Noting(Fusion):
-        def fit(self, tables, labels, n_classes, rows=None, *, shown=None):  # type: ignore[no-untyped-def]
+        def fit(self, tables, labels, n_classes, rows=None, *, has_class=None):  # type: ignore[no-untyped-def]
             taught.append(rows)
-            return super().fit(tables, labels, n_classes, rows, shown=shown)
+            return super().fit(tables, labels, n_classes, rows, has_class=has_class)
 
     asked = [rows for rows, _ in left_out_folds(Noting(POSTERIORS["rank"]()), [table], labels, 4, np.arange(83), None)]
     assert sorted(np.concatenate(asked)) == list(range(83))

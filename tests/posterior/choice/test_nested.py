@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from nearsay.posterior.choice import nested
+from nearsay.posterior.choice.fitting import FitOptions
 from nearsay.posterior.choice.k_curve import curves_of
-from nearsay.posterior.choice.nested import NESTED_FOLDS, answers_by_other_choices
+from nearsay.posterior.choice.nested import NESTED_FOLDS
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.posterior.fused import FusedClassifier
@@ -36,9 +37,9 @@ def test_records_tell_of_the_same_answers_as_leave_one_out():
     clf = NeighborClassifier().fit(X, y)
     p = clf.leave_one_out_proba()
     clf.explain(X[:1])
-    assert len(clf._records) == 90
+    assert len(clf.model_.records) == 90
     right = (p.argmax(axis=1) == y).sum()
-    assert clf._records.sums[2, -1] == right
+    assert clf.model_.records.sums[2, -1] == right
 
 
 def test_every_row_is_answered_once_by_settings_that_other_rows_chose(monkeypatch):
@@ -46,14 +47,14 @@ def test_every_row_is_answered_once_by_settings_that_other_rows_chose(monkeypatc
     y[7] = 3  # alone in its class
     clf = NeighborClassifier().fit(X, y)
     fitted_to = []
-    anew = clf._fitted_anew
+    take = FitOptions.take
 
-    def noted(X, y, beside_proba, rows):  # type: ignore[no-untyped-def]
+    def noted(options, X, rows, held):  # type: ignore[no-untyped-def]
         fitted_to.append(rows)
-        return anew(X, y, beside_proba, rows)
+        return take(options, X, rows, held)
 
-    monkeypatch.setattr(clf, "_fitted_anew", noted)
-    answered = [rows for rows, _ in answers_by_other_choices(clf, X, None)]
+    monkeypatch.setattr(FitOptions, "take", noted)
+    answered = [rows for rows, _ in clf.model_.nested.answers]
     assert len(answered) == NESTED_FOLDS
     assert sorted(np.concatenate(answered)) == [row for row in range(60) if row != 7]
     for rows, taught in zip(answered, fitted_to, strict=True):
@@ -84,7 +85,7 @@ def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
         np.testing.assert_array_equal(fused.leave_one_out_proba(), p)
         said.append(np.mean(p.argmax(axis=1) == y))
         fresh.append(np.mean(fused.predict(Q) == wanted))
-        assert fused._record_of(np.array([p.max()]))[0] > 0
+        assert fused.model_.records.like(np.array([p.max()]))[0] > 0
     assert np.mean(said) < np.mean(fresh) + 0.05
 
 
@@ -92,14 +93,14 @@ def test_many_rows_are_judged_as_before(monkeypatch):
     X, y = noise(60, 3)
     monkeypatch.setattr("nearsay.posterior.choice.nested.NESTED_BELOW", 60)
     clf = NeighborClassifier().fit(X, y)
-    assert clf._taught_by is None
+    assert clf.model_.nested is None
     assert clf.leave_one_out_proba().shape == (60, 3)
 
 
 def test_a_k_is_the_best_by_the_cases_of_other_folds():
     X, y = noise(80, 4)
     clf = NeighborClassifier(posterior="proportional").fit(X, y)
-    table, fold, rows = clf._views.leave_one_out(30), np.arange(80) % 4, np.arange(80)
+    table, fold, rows = clf.model_.views.leave_one_out(30), np.arange(80) % 4, np.arange(80)
     whole, best = curves_of([(rows, table)], y, 3, 30, fold)
     np.testing.assert_array_equal(whole.k, np.arange(1, 31))
     for number in range(4):

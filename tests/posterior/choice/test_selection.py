@@ -10,6 +10,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
 from nearsay.posterior.choice.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
 from tests.labeled import RULES_WITHOUT_CHANCE, SMOOTHED, count_searches, labeled_rows
 from tests.reference import neighbors as reference
@@ -20,10 +21,10 @@ from tests.reference import neighbors as reference
 def test_the_k_curve_equals_judging_the_collection_anew_for_every_k(data, smoothed, rule):
     X, y = data
     smoothing, model_failure = smoothed
-    options = {"smoothing": smoothing, "model_failure": model_failure, "tie_break": rule}
-    clf = NeighborClassifier("auto", posterior="proportional", **options).fit(X, y)
+    options = {"smoothing": smoothing, "model_failure": model_failure}
+    clf = NeighborClassifier("auto", posterior=Proportional(**options), tie_break=rule).fit(X, y)
     largest = largest_k(len(X))
-    right, log_posterior = reference.k_curve(X, y, len(clf.classes_), largest, **options)
+    right, log_posterior = reference.k_curve(X, y, len(clf.classes_), largest, tie_break=rule, **options)
     assert clf.k_curve_.k.tolist() == list(range(1, largest + 1))
     np.testing.assert_allclose(clf.k_curve_.accuracy, right, rtol=1e-12)
     np.testing.assert_allclose(clf.k_curve_.log_posterior, log_posterior, rtol=1e-12, atol=1e-15)

@@ -18,7 +18,7 @@ from nearsay.displays import CaseTableDisplay
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
-from nearsay.posterior.methods.custom_posterior import OwnPosterior
+from nearsay.posterior.methods.custom_posterior import CustomPosterior
 from nearsay.posterior.methods.named import as_posterior
 from nearsay.posterior.methods.past_case_table import CaseTable
 from tests.labeled import labeled_rows
@@ -71,7 +71,7 @@ def blobs(n: int = 90) -> tuple[np.ndarray, np.ndarray]:
 
 
 def wrapped(kind: Any) -> Posterior:
-    return as_posterior(kind(), model_failure=0.01, smoothing="model_failure")
+    return as_posterior(kind())
 
 
 def without_rows(table: NeighborTable, kept: list[int]) -> NeighborTable:
@@ -154,8 +154,8 @@ def test_what_else_an_object_has_is_used_and_what_it_has_not_is_that_of_a_poster
 
 def test_a_copy_of_an_adapted_object_shares_nothing_with_it():
     mine = HowOften()
-    adapted = OwnPosterior(mine)
-    assert copy(adapted).own is not mine  # type: ignore[attr-defined]
+    adapted = CustomPosterior(mine)
+    assert copy(adapted).custom is not mine  # type: ignore[attr-defined]
 
 
 def probes(source: Path) -> list[str]:

@@ -97,7 +97,7 @@ def test_the_pool_equals_the_loop(data, members):
     if np.bincount(y).max() == 1:
         return
     Q = queries_for(X)
-    clf = NeighborClassifier(1, posterior=("pooled", {"members": members})).fit(X, y)
+    clf = NeighborClassifier(1, posterior=Pooled(members=members)).fit(X, y)
     weights, p = reference_fusion.pooled([X], y, [Q], members, largest=0.01)
     np.testing.assert_allclose(clf.posterior_._all_weights, weights, atol=2e-4)
     np.testing.assert_allclose(clf.predict_proba(Q), p, atol=1e-4)
@@ -149,7 +149,7 @@ def test_a_class_of_one_row_can_still_win():
 
 def test_members_that_a_class_could_not_fill_are_lowered():
     X = np.random.default_rng(0).normal(size=(12, 2))
-    pool = NeighborClassifier(1, posterior=("pooled", {"members": (1, 8)})).fit(X, np.arange(12) % 4).posterior_
+    pool = NeighborClassifier(1, posterior=Pooled(members=(1, 8))).fit(X, np.arange(12) % 4).posterior_
     assert pool.members_.tolist() == [1, 2]
 
 
@@ -182,9 +182,7 @@ def test_one_score_stands_for_all_classes_that_are_not_listed(monkeypatch):
 
 def test_bad_members_and_tables_without_classes_are_said():
     with pytest.raises(InputError, match="whole numbers"):
-        NeighborClassifier(1, posterior=("pooled", {"members": (0,)})).fit([[0.0], [1.0]], [0, 1])
-    with pytest.raises(InputError, match="does not take"):
-        NeighborClassifier(1, posterior=("pooled", {"member": (1,)})).fit([[0.0], [1.0]], [0, 1])
+        NeighborClassifier(1, posterior=Pooled(members=(0,))).fit([[0.0], [1.0]], [0, 1])
     plain: NeighborTable = NeighborIndex().fit([[0.0], [1.0]]).leave_one_out(1)
     with pytest.raises(InputError, match="with_labels"):
         Pooled().fit(plain, np.array([0, 1]), 2)

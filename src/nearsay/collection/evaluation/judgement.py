@@ -141,7 +141,7 @@ def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[s
     hedge = items.state.hedged
     assert hedge is not None
     hedge = hedge.around(items.state.classifier).set_accuracy(accuracy)
-    nodes = hedge._names[hedge._nodes(judged.probabilities)]
+    nodes = hedge.names_of(judged.probabilities)
     tree = hedge.taxonomy_
     return {
         "asked": accuracy,

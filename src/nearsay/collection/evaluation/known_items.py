@@ -30,9 +30,9 @@ from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.choice.fit_checks import is_auto
 from nearsay.posterior.choice.nested import worth_nesting
 from nearsay.posterior.evidence.evidence import Evidence
+from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 
@@ -265,7 +265,7 @@ def _words(items: KnownItems, part: slice, lines: np.ndarray, table: NeighborTab
 def _answers(classifier: LiveClassifier, X: Callable[[slice], np.ndarray], n: int) -> Blocks:
     for part in row_blocks(n, size=ROWS_AT_ONCE):
         table = classifier.neighbors(X(part))
-        yield part, table, classifier._answers.proba(table)
+        yield part, table, classifier.model_.proba(table)
 
 
 def _of_collection(

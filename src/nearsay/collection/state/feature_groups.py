@@ -87,8 +87,8 @@ class FeatureGroups:
         views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:
             transform = RowTransform(TOGETHER, distance=self.together)
-            scaled = _AllGroups(self, transform, X, labels)
-            views.insert(0, make("all", None, transform.distance, look=transform, looks=scaled))
+            transforms = _AllGroups(self, transform, X, labels)
+            views.insert(0, make("all", None, transform.distance, transform=transform, transforms=transforms))
         return [view.fit(X, labels, n_classes) for view in views]
 
     def scales(self, X: np.ndarray) -> np.ndarray:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +23,25 @@ import numpy as np
 
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned_keywords import LearnedKeywords
-from nearsay.collection.state.live_views import LiveTransform, LiveView, LiveViews, Voters, checked_queries
+from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.errors import SavedFileError
-from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import Posterior
-from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.evidence.evidence import Evidence, evidence
-from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.choice.fit_checks import check_n_neighbors
+from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.classifier import NeighborClassifier, fit_options
+from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.evidence.records import Records
-from nearsay.posterior.methods.pooled import Pooled
+from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
+from nearsay.posterior.row_weights import GivenRows
 from nearsay.posterior.views.feature_group import View
-from nearsay.posterior.views.model_beside import ModelBeside
-from nearsay.posterior.votes import neighbor_labels
-from nearsay.search.choose import Choice
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FILE = "learned.nearsay"
@@ -52,58 +51,31 @@ MOST_NEIGHBORS = 1_000_000
 FEW_ROWS = 64
 
 
-class NeighborsAlone(NeighborClassifier):
-    """A classifier without companion models, which would not follow when labels change.
+def fitted_to_rows(
+    X: np.ndarray,
+    labels: np.ndarray,
+    metric: Any,
+    posterior: Any,
+    n_neighbors: Any,
+    groups: FeatureGroups | None = None,
+    make: Callable[..., View] | None = None,
+) -> NeighborClassifier:
+    """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
-    With feature groups it has one view of all groups together and one of each group.
+    No companion model is pooled with the neighbors: it would not follow when labels change. With feature groups
+    there is one view of all groups together and one of each group.
     """
-
-    groups: FeatureGroups | None = None
-    make: Callable[..., View] = View
-
-    @classmethod
-    def fitted(
-        cls,
-        X: np.ndarray,
-        labels: np.ndarray,
-        metric: Any,
-        posterior: Any,
-        n_neighbors: Any,
-        groups: FeatureGroups | None,
-        make: Callable[..., View] = View,
-    ) -> NeighborsAlone:
-        """Fitted to rows and their labels; ``make`` makes the views."""
-        classifier = cls(n_neighbors, posterior=posterior, metric=metric)
-        classifier.groups, classifier.make = groups, make
-        classifier.fit(X, labels)
-        return classifier
-
-    @property
-    def _view(self) -> Callable[..., View]:
-        return self.make
-
-    def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
-        if self.groups is None:
-            return super()._views_of(X, makers)
-        views = self.groups.views(X, self.labels_, len(self.classes_), self._view)
-        return {(0, number): view for number, view in enumerate(views)}
-
-    def _of_one_scale(self, views: Any, makers: Any) -> dict[tuple[int, int], View]:
-        return super()._of_one_scale(views, makers) if self.groups is None else views
-
-    def _models(self, X: Any, y: Any, views: Any, beside_proba: Any) -> list[ModelBeside]:
-        return []
-
-    def _content_order(self, X: Any) -> np.ndarray:
-        if self.groups is None:
-            return super()._content_order(X)
-        used = np.concatenate([np.arange(*ends) for ends in self.groups.columns.values()])
-        return super()._content_order(np.asarray(X)[:, np.sort(used)])
-
-    def _like_this(self) -> NeighborClassifier:
-        other = copy(self)
-        other.make = View  # few rows are faster to search here
-        return other
+    classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
+    options = replace(fit_options(classifier), models=False, make_view=make)
+    if groups is not None:
+        columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
+        options = replace(options, views=groups.views, columns=np.sort(columns))
+    if not is_auto(n_neighbors):
+        check_n_neighbors(n_neighbors, len(X))
+    classes, numbers = np.unique(labels, return_inverse=True)
+    classifier.n_features_in_ = X.shape[1]
+    classifier.model_, classifier.rows_ = fit_nested(options, X, numbers, classes), GivenRows(numbers)
+    return classifier
 
 
 class Learned:
@@ -125,7 +97,7 @@ class Learned:
         The event that they were read after.
     posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
-    requested : (posterior, n_neighbors) as passed to ``learn``, to learn in the same way again.
+    requested : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
     transforms: list[LiveTransform]
@@ -157,25 +129,24 @@ class Learned:
         n_neighbors: Any = "auto",
         groups: FeatureGroups | None = None,
         taxonomy: Taxonomy | None = None,
-        make: Callable[..., View] = View,
+        make: Callable[..., View] | None = None,
     ) -> Learned:
         """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` makes the views."""
-        classifier = NeighborsAlone.fitted(X, labels, metric, posterior, n_neighbors, groups, make)
-        learned = cls()
-        views = classifier._views.views
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make)
+        learned, model = cls(), classifier.model_
+        views = model.views.views
         learned.transforms = [transform_of(view) for view in views]
-        learned.n_neighbors, learned.members = max(1, classifier.n_neighbors_), classifier._members
+        learned.n_neighbors, learned.members = max(1, model.n_neighbors), model.members
         learned.n_rows, learned.version = len(X), version
         learned.requested = (posterior, n_neighbors)
         learned.fold = np.full(n_store_rows, -1, np.int8)
         for view in views:
-            if view.knows_labels and view.looks is not None:
-                learned.fold[numbers] = view.looks.fold
-        learned.records = _records(classifier)
-        learned.novelty = _usual(classifier)
-        learned.posterior = _without_labels(classifier._posterior)
-        chosen = classifier.choices_.chosen if hasattr(classifier, "choices_") else None
-        learned.posterior_name = str(posterior) if chosen is None else chosen.posterior
+            if view.knows_labels and view.transforms is not None:
+                learned.fold[numbers] = view.transforms.fold
+        learned.records = model.records
+        learned.novelty = model.novelty.learned(model.past_sureness)
+        learned.posterior = _without_labels(model.posterior)
+        learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
         learned.choices = [transform.name for transform in learned.transforms]
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:
@@ -186,7 +157,7 @@ class Learned:
                 np.bincount(classifier.labels_)[classifier.labels_] == 1,
                 rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE,
             )
-            learned.hedge = _without_classifier(HedgedClassifier.calibrated(calibration, taxonomy))
+            learned.hedge = HedgedClassifier.calibrated(calibration, taxonomy).without_estimator()
         return learned
 
     @property
@@ -244,14 +215,101 @@ class Learned:
 
         ``known_reach`` is what ``Novelty.over`` takes.
         """
-        return LiveClassifier._of(self, views, classes, ids, left_out, known_reach)
+        name: Any = self.posterior_name
+        classifier = LiveClassifier(self.n_neighbors, posterior=name)
+        classifier.n_features_in_ = views.all_rows().shape[1]
+        classifier.rows_ = GivenRows(views.labels, ids)
+        past = CurrentRows(views)
+        model = LiveModel(
+            classes=classes,
+            labels=views.labels,
+            views=views,
+            posterior=self.posterior,
+            n_neighbors=self.n_neighbors,
+            members=self.members,
+            past=past,
+            novelty=self.novelty.over(past, known_reach),
+            learned_records=self.records,
+            all_left_out=left_out,
+        )
+        classifier.model_ = model.over_rows()
+        return classifier
 
 
 class CurrentRows(PastCases):
     """The current rows of a collection as past cases: their nearest others are searched only when needed."""
 
     def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
-        return self.asked.leave_one_out(k, rows=rows)
+        return self.search.leave_one_out(k, rows=rows)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LiveModel(FittedModel):
+    """What a collection has learned, over its rows at one version, numbered as in the store.
+
+    Attributes
+    ----------
+    learned_records : of past answers.
+    all_left_out : gives the nearest others of every row that votes.
+    counted : where the posterior counts past cases, the one that counted those of the rows that vote; or None.
+    place : (n_rows + 1,) the place of each row among those that vote; −1 where it does not, and in the end.
+    """
+
+    learned_records: Records
+    all_left_out: Callable[[int], NeighborTable]
+    counted: Posterior | None = None
+    place: np.ndarray | None = None
+
+    def over_rows(self) -> LiveModel:
+        """The same with a posterior over these rows; past cases are counted again where it is made of counts."""
+        live, n_classes, posterior = self.views.live_numbers, len(self.classes), self.posterior
+        if not posterior.counts_cases:
+            return replace(self, posterior=posterior.over(self.labels, n_classes, live))
+        place = np.full(len(self.labels) + 1, -1)
+        place[live] = np.arange(len(live))
+        table = self.leave_one_out(live)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were given when it was learned
+            counted = copy(posterior).fit(replace(table, indices=place[table.indices]), self.labels[live], n_classes)
+        over = counted.over(self.labels, n_classes, live)
+        return replace(self, posterior=over, counted=counted, place=place)
+
+    @property
+    def records(self) -> Records:
+        """The records of past answers."""
+        return self.learned_records
+
+    def leave_one_out(self, rows: np.ndarray) -> NeighborTable:
+        """The nearest others of some rows; of many rows from the table of all, unless classes are needed."""
+        few = len(rows) <= FEW_ROWS and not self.views.first.transform.without
+        if self.members is None and not few:
+            return self.all_left_out(self.n_neighbors)[rows]
+        table: NeighborTable = self.views.leave_one_out(self.n_neighbors, self.members, rows)
+        return table
+
+    def left_out_of(self, rows: np.ndarray) -> Iterator[tuple[slice, NeighborTable, np.ndarray]]:
+        """Rows that vote, some at a time, with their neighbors and probabilities (n, n_classes) by all others.
+
+        The weights are those that were learned, from these rows among others. Of a table of past cases the case
+        of the row is taken out.
+        """
+        for part in row_blocks(len(rows), size=ROWS_AT_ONCE):
+            table = self.leave_one_out(rows[part])
+            if self.counted is not None and self.place is not None:
+                among = replace(table, indices=self.place[table.indices])
+                p = self.counted.leave_one_out_proba(among, self.place[rows[part]])
+            else:
+                p = self.posterior.proba(table)
+            if isinstance(self.posterior, GroupPosterior):
+                p = self.posterior.without_the_case(p, [table], rows[part])
+            yield part, table, self.settled(p, table)
+
+    def left_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of the rows that vote, each answered by the others; NaN for all others."""
+        p, rows = np.full((len(self.labels), len(self.classes)), np.nan), self.views.live_numbers
+        for part, _, p_part in self.left_out_of(rows):
+            p[rows[part]] = p_part
+        return p
 
 
 class LiveClassifier(NeighborClassifier):
@@ -262,116 +320,23 @@ class LiveClassifier(NeighborClassifier):
     to other rows, it is a ``NeighborClassifier`` of those.
     """
 
-    _views: Any
+    model_: Any
     n_features_in_: int
-    _left_out_of: Callable[[int], NeighborTable]
-    _place: np.ndarray
-    _counted: Posterior
 
-    @classmethod
-    def _of(
-        cls,
-        learned: Learned,
-        views: LiveViews,
-        classes: np.ndarray,
-        ids: np.ndarray,
-        left_out: Callable[[int], NeighborTable],
-        known_reach: np.ndarray,
-    ) -> LiveClassifier:
-        name: Any = learned.posterior_name
-        made = cls(learned.n_neighbors, posterior=name)
-        made.classes_, made.labels_, made.ids_ = classes, views.labels, ids
-        made.n_features_in_ = views.all_rows().shape[1]
-        made.n_neighbors_, made._members, made._seed = learned.n_neighbors, learned.members, 0
-        made._views = views
-        made.index_ = _index_of(views.first)
-        made._records = learned.records
-        made._novelty = learned.novelty.over(CurrentRows(views), known_reach)
-        made._left_out_of = left_out
-        made._posterior = made.posterior_ = made._current_posterior(learned.posterior)
-        return made
-
-    def _current_posterior(self, posterior: Posterior) -> Posterior:
-        """The learned posterior over these rows; past cases are counted again where it counts them."""
-        live, n_classes = self._views.live_numbers, len(self.classes_)
-        if posterior.counts_cases:
-            self._place = np.full(len(self.labels_) + 1, -1)  # among the rows that vote; the last is that of −1
-            self._place[live] = np.arange(len(live))
-            table = self._numbered(self._others(self.n_neighbors_, live))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # given when it was learned
-                posterior = self._counted = copy(posterior).fit(table, self.labels_[live], n_classes)
-        return posterior.over(self.labels_, n_classes, live)
-
-    def _numbered(self, table: NeighborTable) -> NeighborTable:
-        """The table with rows numbered among those that vote."""
-        return replace(table, indices=self._place[table.indices])
-
-    def _others(self, k: int, rows: np.ndarray) -> NeighborTable:
-        """The nearest others of some rows; of many rows from the table of all, unless classes are needed."""
-        few = len(rows) <= FEW_ROWS and not self._views.first.transform.without
-        if self._members is None and not few:
-            return self._left_out_of(k)[rows]
-        table: NeighborTable = self._views.leave_one_out(k, self._members, rows)
-        return table
-
-    @property
-    def _is_live(self) -> bool:
-        """Whether its rows are those of a collection."""
-        return isinstance(self._views, LiveViews)
-
-    def _check_queries(self, X: Any) -> Any:
-        return checked_queries(X, self.n_features_in_) if self._is_live else super()._check_queries(X)
-
-    def _seen(self, X: Any) -> Any:
-        return self._views.first.transform.apply(self._check_queries(X)) if self._is_live else super()._seen(X)
-
-    def leave_one_out_proba(self) -> np.ndarray:
-        """Probabilities (n_rows, n_classes) of the rows that vote, each answered by the others; NaN for all other rows.
-
-        As ``left_out_proba`` gives them, a part at a time.
-        """
-        if not self._is_live:
-            return super().leave_one_out_proba()
-        p, rows = np.full((len(self.labels_), len(self.classes_)), np.nan), self._views.live_numbers
-        for part, _, some in self.left_out_proba(rows):
-            p[rows[part]] = some
-        return p
-
-    def label_scores(self) -> LabelScores:
-        """How well the label of each row fits the others; ``order`` has only the rows that vote."""
-        scores = super().label_scores()
-        return replace(scores, order=scores.order[: len(self._views)]) if self._is_live else scores
+    def check_queries(self, X: Any) -> Any:
+        """Queries as rows of the collection."""
+        live = isinstance(self.model_, LiveModel)
+        return checked_queries(X, self.n_features_in_) if live else super().check_queries(X)
 
     def left_out_proba(self, rows: np.ndarray) -> Iterator[tuple[slice, NeighborTable, np.ndarray]]:
-        """Rows that vote, some at a time, with their neighbors and probabilities (n, n_classes) by all others.
-
-        The weights are those that were learned, from these rows among others. Of a table of past cases the row's
-        own case is taken out.
-        """
-        for part in row_blocks(len(rows), size=ROWS_AT_ONCE):
-            table = self._others(self.n_neighbors_, rows[part])
-            if self._posterior.counts_cases:
-                p = self._counted.leave_one_out_proba(self._numbered(table), self._place[rows[part]])
-            else:
-                p = self._posterior.proba(table)
-            if isinstance(self._posterior, Pooled):
-                p = self._posterior.without_the_case(p, [table], rows[part])
-            yield part, table, self._answers.settled(p, table)
+        """As ``LiveModel.left_out_of``."""
+        blocks: Iterator[tuple[slice, NeighborTable, np.ndarray]] = self.model_.left_out_of(rows)
+        return blocks
 
     def evidence_of(self, table: NeighborTable, p: np.ndarray) -> list[Evidence]:
         """The evidence of answers with these neighbors and probabilities, one for each line."""
-        return evidence(
-            table,
-            neighbor_labels(table, self.labels_),
-            p.argmax(axis=1),
-            p,
-            self._novelty_of(table, p),
-            self.classes_,
-            self._record_of(p.max(axis=1)),
-            self.ids_,
-            self._novelty.twins(table),
-        )
+        items: list[Evidence] = self.model_.evidence(table, p, p.argmax(axis=1), self.rows_)
+        return items
 
 
 def _fits(transform: LiveTransform, some: np.ndarray) -> bool:
@@ -382,42 +347,16 @@ def _fits(transform: LiveTransform, some: np.ndarray) -> bool:
     return all(len(shape) == 2 and shape[0] == len(some) for shape in shapes)
 
 
-def _index_of(view: LiveView) -> NeighborIndex:
-    """The rows of a view as an index: changing it changes nothing else."""
-    index, search = NeighborIndex(view.search.distance_), view.search.snapshot()
-    index.search_, index.chosen_ = search, Choice(search, "exact", "a collection is searched exactly")
-    return index
-
-
 def transform_of(view: View) -> LiveTransform:
     """The transform of a view, as a collection keeps it."""
     if isinstance(view.columns, slice):
         return LiveTransform(view.name, view.distance.name, columns=(view.columns.start, view.columns.stop))
-    if view.look is None or view.looks is None:
-        return LiveTransform(view.seen_by, view.distance.name)
-    whole = view.looks.whole(view.look)
-    folds = range(view.looks.fold.max(initial=-1) + 1) if view.knows_labels else ()
-    return LiveTransform(
-        view.look.name, view.look.distance, whole, tuple(view.looks.without(f, view.look) for f in folds)
-    )
-
-
-def _records(classifier: NeighborClassifier) -> Records:
-    classifier._record_of(np.array([0.5]))
-    assert classifier._records is not None
-    return classifier._records
-
-
-def _usual(classifier: NeighborClassifier) -> Novelty:
-    """The novelty statistics, without the past cases."""
-    novelty = classifier._novelty
-    if novelty.k:
-        novelty._usual = novelty._learn(classifier._sureness)
-        _ = novelty.twin_share, novelty._nearly_equal
-    known = copy(novelty)
-    known.__dict__ = {name: value for name, value in vars(novelty).items() if name not in ("past", "_past_reach")}
-    known.__dict__.pop("_known_reach", None)
-    return known
+    transform, transforms = view.transform, view.transforms
+    if transform is None or transforms is None:
+        return LiveTransform(view.metric_name, view.distance.name)
+    folds = range(transforms.fold.max(initial=-1) + 1) if view.knows_labels else ()
+    without = tuple(transforms.without(fold, transform) for fold in folds)
+    return LiveTransform(transform.name, transform.distance, transforms.whole(transform), without)
 
 
 def _without_labels(posterior: Any) -> Any:
@@ -425,12 +364,4 @@ def _without_labels(posterior: Any) -> Any:
     bare.labels_ = np.empty(0, np.int64)
     if "ranks_" in vars(bare):  # the fallback where no class is sure
         bare.ranks_ = _without_labels(bare.ranks_)
-    return bare
-
-
-def _without_classifier(hedged: HedgedClassifier) -> HedgedClassifier:
-    bare = copy(hedged)
-    bare.estimator = bare.estimator_ = None
-    bare._ways = [replace(way, estimator=None) for way in hedged._ways]
-    bare._way = next(way for way in bare._ways if way.curve is hedged._way.curve)
     return bare

@@ -23,9 +23,11 @@ from nearsay.collection.store.validate_items import LARGEST, check_range
 from nearsay.core.arrays import as_rows
 from nearsay.distances.named import as_distance
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.views.row_transforms import LinearMap
 from nearsay.posterior.views.views import with_further
+from nearsay.search.choose import Choice
 from nearsay.search.exact import ExactSearch
 
 
@@ -113,6 +115,17 @@ class LiveView:
     def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
         """The nearest rows and classes of every query."""
         return self.labeled.query(self.transform.apply(Q), k, members, input_name="X")
+
+    def measured(self, rows: np.ndarray) -> np.ndarray:
+        """Rows as they are measured."""
+        return self.transform.apply(rows)
+
+    @cached_property
+    def index_(self) -> NeighborIndex:
+        """The rows as an index: changing it changes nothing else."""
+        index, search = NeighborIndex(self.search.distance_), self.search.snapshot()
+        index.search_, index.chosen_ = search, Choice(search, "exact", "a collection is searched exactly")
+        return index
 
     @cached_property
     def labeled(self) -> LabeledNeighbors:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups
-from nearsay.collection.state.learned import Learned, NeighborsAlone
+from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
 from nearsay.collection.store.store import Store
@@ -25,6 +25,7 @@ from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.views.feature_group import View
 
 LEARNED = "learned"
@@ -249,7 +250,7 @@ class StateTracker:
         posterior: str = "auto",
         n_neighbors: Any = "auto",
         voting: VotingState | None = None,
-        make: Callable[..., View] = View,
+        make: Callable[..., View] | None = None,
     ) -> Learned:
         """Learn from the rows that vote, or that vote in ``voting``; nothing is written. ``make`` makes the views."""
         items = self.items
@@ -278,11 +279,11 @@ class StateTracker:
         learned.learn_keywords(X[rows], words, rows, len(gives))
         return learned
 
-    def fit(self, posterior: str, n_neighbors: Any, voting: VotingState) -> NeighborsAlone:
+    def fit(self, posterior: str, n_neighbors: Any, voting: VotingState) -> NeighborClassifier:
         """The classifier that learning from the rows that vote in ``voting`` begins with."""
         rows, (metric, groups) = np.flatnonzero(voting.votes), self._metric()
         labels = voting.classes[voting.labels[rows]]
-        return NeighborsAlone.fitted(self.all_rows()[rows], labels, metric, posterior, n_neighbors, groups)
+        return fitted_to_rows(self.all_rows()[rows], labels, metric, posterior, n_neighbors, groups)
 
     def labeled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows that vote, in order of their numbers in the store, and their labels."""

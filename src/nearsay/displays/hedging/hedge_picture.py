@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nearsay.decision.guarantee import branch_of
+from nearsay.decision.branches import branch_of
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.displays import drawing
 from nearsay.displays.hedging.hedge_on_tree import SHARE, HedgedNode, HedgeOnTree, hedge_on_tree
-from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.neighbor_estimator import NeighborEstimator
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Inches: a row, a step down the tree, a column of numbers, the longest bar, the room for a number behind a bar.
@@ -41,7 +41,7 @@ class HedgeDisplay:
     >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> X = [[0.0], [1.0], [2.0], [6.0], [6.5], [10.0], [11.0], [12.0], [50.0], [51.0], [52.0]]
     >>> y = ["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3
-    >>> knn = ns.NeighborClassifier(3, model_failure=0.0, posterior="proportional")
+    >>> knn = ns.NeighborClassifier(3, posterior=ns.posterior.Proportional(model_failure=0.0))
     >>> hedged = ns.HedgedClassifier(knn, pets, accuracy=1.0).fit(X, y)
     >>> hedge = HedgeDisplay.from_estimator(hedged, [[6.2]]).hedge
     >>> hedge.answer, hedge["dog"].votes, hedge["poodle"].votes
@@ -84,7 +84,7 @@ class HedgeDisplay:
         tree = hedged.taxonomy_
         p_leaf = drawing.leaf_probabilities(hedged, row)
         branch = 0 if hedged.branches is None else branch_of(p_leaf, tree, hedged.branches)[0]
-        around_neighbors = isinstance(hedged.estimator_, NeighborClassifier)
+        around_neighbors = isinstance(hedged.estimator_, NeighborEstimator)
         return cls.from_predictions(
             y,
             p_leaf,

@@ -1,4 +1,4 @@
-"""Downhill over a function with many small kinks: L-BFGS with a line search that does not mind them.
+"""L-BFGS for functions with many small kinks, by a line search that tolerates them.
 
 At a kink the slope jumps, so no step has a slope near zero at its end, which
 the usual line search looks for. This one asks only that the value has fallen
@@ -48,16 +48,16 @@ def descend(function: Function, start: np.ndarray, *, max_iter: int, tol: float,
     curve = [value]
     steps: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
     while len(curve) <= max_iter:
-        found = _step(function, point, value, slope, _direction(slope, steps, point))
-        if found is None and steps:
+        step = _step(function, point, value, slope, _direction(slope, steps, point))
+        if step is None and steps:
             steps.clear()
             continue
-        if found is None:
+        if step is None:
             return Descent(point, curve, True)
-        moved, bent = found.point - point, found.slope - slope
+        moved, bent = step.point - point, step.slope - slope
         if np.vdot(moved, bent) > 1e-12 * np.linalg.norm(moved) * np.linalg.norm(bent):
             steps.append((moved, bent))
-        point, value, slope = found
+        point, value, slope = step
         curve.append(value)
         if tell is not None:
             tell(len(curve) - 1, value)
@@ -101,8 +101,8 @@ def _step(
     length, too_short, too_long = 1.0, 0.0, np.inf
     lowest: _Place | None = None
     for _ in range(MOST_TRIES):
-        there = point + length * direction
-        place = _Place(there, *function(there))
+        trial = point + length * direction
+        place = _Place(trial, *function(trial))
         if place.value < value and (lowest is None or place.value < lowest.value):
             lowest = place
         if not place.value <= value + LEAST_FALL * length * steepness:

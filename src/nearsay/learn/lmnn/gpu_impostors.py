@@ -1,4 +1,4 @@
-"""Lists of impostors made on a graphics card: the products and comparisons of ``impostors.py``, a block at a time.
+"""Lists of impostors made on a GPU: the products and comparisons of ``impostors.py``, a block at a time.
 
 Products in float32 may be summed in another order there. ``impostors.py`` allows for any order, and who is listed too
 many counts nothing, so what is learned is the same to the last bit.
@@ -32,12 +32,12 @@ class ImpostorsThere:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Where the list of each of the ``rows`` ends, and the rows listed, one list after the other."""
         torch, device = self._torch, self._Z.device
-        rows_there, starts_there, stops_there = (
+        rows_on_gpu, starts_on_gpu, stops_on_gpu = (
             torch.from_numpy(numbers).to(device)[:, None] for numbers in (rows, starts, stops)
         )
-        products = _in_float32(torch, self._Z[rows_there[:, 0]], self._Z)
+        products = _in_float32(torch, self._Z[rows_on_gpu[:, 0]], self._Z)
         near = ~(products - self._half_squares < self._bars[block, None])  # what overflowed is listed
-        near &= (self._columns < starts_there) | (self._columns >= stops_there)
+        near &= (self._columns < starts_on_gpu) | (self._columns >= stops_on_gpu)
         ends = near.sum(dim=1).cumsum(0).cpu().numpy()
         return ends, near.nonzero()[:, 1].to(torch.int32).cpu().numpy()
 

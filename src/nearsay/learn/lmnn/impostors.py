@@ -1,4 +1,4 @@
-"""Who comes too close: for every row the rows of other classes within its reach.
+"""Impostors: for every row the rows of other classes within its reach.
 
              reach: farthest target + margin
           ├─────────────────────┤
@@ -35,7 +35,7 @@ ROOM = 0.1
 PRODUCTS_AT_ONCE = 1 << 22
 # Products that are worth bringing rows to a graphics card, over all blocks; and the device.
 CARD_FROM, CARD = 1 << 28, "cuda"
-# Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made anew every time.
+# Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made again every time.
 MOST_KEPT = 1 << 26
 
 
@@ -74,7 +74,7 @@ class ImpostorLists:
         self._keeping = Lock()
         self._made_for: np.ndarray | None = None
         self._device = CARD if len(rows) * len(X) >= CARD_FROM and fits_gpu(X) else None
-        self._there: ImpostorsThere | None = None
+        self._on_gpu: ImpostorsThere | None = None
 
     def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:
         """Rows are at ``Z`` = X Lᵀ now, and those with a list reach ``reach`` far (not squared)."""
@@ -101,7 +101,7 @@ class ImpostorLists:
     def _still_hold(self, L: np.ndarray, reach: np.ndarray) -> bool:
         """Whether no row can have come within reach from beyond what was listed.
 
-        With L = s·L₀ + E, a distance |Lv| is at least s·|L₀v| − |Ev|: a change of scale alone lets nobody overtake.
+        With L = s·L₀ + E, a distance |Lv| is at least s·|L₀v| − |Ev|: a change of scale alone changes no order.
         """
         before = self._made_for
         assert before is not None
@@ -111,21 +111,21 @@ class ImpostorLists:
 
     def _prepare(self, Z: np.ndarray, within: np.ndarray) -> None:
         lengths = squares(Z)
-        own = lengths[self._rows]
+        of_rows = lengths[self._rows]
         # Products in float32 are off by less than this part of the squared sum of both lengths, twice over.
-        off = (Z.shape[1] + 8) * 2.0**-23 * (np.sqrt(own) + np.sqrt(lengths.max())) ** 2
+        off = (Z.shape[1] + 8) * 2.0**-23 * (np.sqrt(of_rows) + np.sqrt(lengths.max())) ** 2
         with np.errstate(over="ignore"):  # what overflows is listed, and measured in float64 then
             self._Z = Z.astype(np.float32)
             self._half_squares = (lengths / 2).astype(np.float32)
-            self._bars = ((own - within**2 - off) / 2).astype(np.float32)
+            self._bars = ((of_rows - within**2 - off) / 2).astype(np.float32)
         if self._device is not None:
             rows = np.ascontiguousarray(self._Z), self._half_squares, self._bars
-            self._there = ImpostorsThere(require("torch", "torch"), self._device, *rows)
+            self._on_gpu = ImpostorsThere(require("torch", "torch"), self._device, *rows)
 
     def _make(self, block: slice) -> Listed:
-        if self._there is not None:
+        if self._on_gpu is not None:
             given = self._rows[block], self._starts[block], self._stops[block]
-            return Listed(*self._there.listed(block, *given))
+            return Listed(*self._on_gpu.listed(block, *given))
         from nearsay.learn.lmnn.lmnn_kernels import list_within
 
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""What LMNN makes small: rows far from their targets, and other classes nearer than those by less than a margin.
+"""The LMNN loss: rows far from their targets, and other classes nearer than those by less than a margin.
 
     ε(M) = (1 − μ) Σ d²(i, j)  +  μ Σ [m + d²(i, j) − d²(i, l)]₊        d²(a, b) = (a − b)ᵀ M (a − b)
                targets j of i          and rows l of other classes
@@ -126,7 +126,7 @@ def scatter_of_targets(X: np.ndarray, rows: np.ndarray, targets: np.ndarray) -> 
     total = np.zeros((X.shape[1], X.shape[1]))
     for part in row_blocks(len(rows), row_bytes=8 * X.shape[1]):
         for column in targets[part].T:
-            there = column >= 0
-            apart = X[rows[part][there]] - X[column[there]]
+            is_target = column >= 0
+            apart = X[rows[part][is_target]] - X[column[is_target]]
             total += apart.T @ apart
     return total

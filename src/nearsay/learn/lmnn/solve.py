@@ -1,4 +1,4 @@
-"""The way down to LMNN's least loss: from the Euclidean metric, over some of the rows first, then over all."""
+"""Minimize the LMNN loss: from the Euclidean metric, over some of the rows first, then over all."""
 
 from __future__ import annotations
 

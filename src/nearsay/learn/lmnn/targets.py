@@ -1,4 +1,4 @@
-"""Target neighbors: the rows of its own class that a row should stay close to."""
+"""Target neighbors: the rows of the same class that a row should stay close to."""
 
 from __future__ import annotations
 

@@ -1,50 +1,48 @@
-"""What both classifiers ask before they fit: what was left open, what to try, and whether settings can be used."""
+"""Checks of settings, rows and labels before a classifier is fitted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from nearsay.core.settings import check_choice, check_randomness, check_whole
+from nearsay.core.settings import check_randomness
 from nearsay.core.validation import checked_labels, checked_rows, checked_rows_and_labels
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import FunctionDistance
+from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.posterior.base import GroupPosterior, Posterior
-from nearsay.posterior.choice.model_choice import CRITERIA
-from nearsay.posterior.methods.named import AUTO, FEW, POSTERIORS, as_posterior, name_of
-from nearsay.posterior.methods.proportional import check_smoothing
+from nearsay.posterior.choice.candidate_views import is_auto_metric
+from nearsay.posterior.methods.named import FEW, POSTERIORS, Auto, as_posterior, is_auto, name_of
 from nearsay.posterior.row_weights import RowWeights
 from nearsay.posterior.votes import check_tie_break
 
 
-class AsksForPosterior(Protocol):
-    """What says which posterior to use, and how it is smoothed: a ``NeighborClassifier``."""
+def posteriors_to_try(
+    posterior: Any, *, every: bool, weights: RowWeights | None = None, of_groups: bool = False
+) -> dict[str, Callable[[], Posterior]]:
+    """What makes a fresh posterior, by name.
 
-    posterior: Any
-    model_failure: float
-    smoothing: Any
-    tie_break: Any
+    For "auto" these are the few that do best on most data, or ``every`` one.
+    """
+    if not is_auto(posterior):
+        return {name_of(posterior): partial(_prepared, partial(as_posterior, posterior), weights, of_groups)}
+    auto = posterior if isinstance(posterior, Auto) else Auto()
+    names = POSTERIORS if every else FEW
+    return {name: partial(_prepared, partial(auto.posterior, name), weights, of_groups) for name in names}
 
 
-def is_auto(given: Any) -> bool:
-    """Whether the choice was left to the past cases."""
-    return isinstance(given, str) and given == AUTO
-
-
-def fresh_posterior(
-    classifier: AsksForPosterior, posterior: Any, weights: RowWeights | None = None, of_groups: bool = False
-) -> Posterior:
-    """A posterior for this name or object, with the smoothing that a classifier asks for and the weights of rows."""
-    made = as_posterior(posterior, model_failure=classifier.model_failure, smoothing=classifier.smoothing)
+def _prepared(make: Callable[[], Posterior], weights: RowWeights | None, of_groups: bool) -> Posterior:
+    """A fresh posterior with the weights of the rows."""
+    made = make()
     if weights is not None and not made.takes_weights:
         raise InputError(
-            f"Rows were given a sample_weight, but the posterior {posterior!r} makes no use of it. Let its fit take"
+            f"Rows were given a sample_weight, but the posterior {name_of(made)!r} makes no use of it. Let its fit take"
             " sample_weight (a Posterior says takes_weights = True), or fit without weights."
         )
     made.weights = weights
@@ -53,24 +51,11 @@ def fresh_posterior(
     return made
 
 
-def posteriors_to_try(
-    classifier: AsksForPosterior, *, every: bool, weights: RowWeights | None = None, of_groups: bool = False
-) -> dict[str, Callable[[], Posterior]]:
-    """What makes a fresh posterior, by name.
-
-    For "auto" these are the few that do best on most data, or ``every`` one.
-    """
-    names: Any = [classifier.posterior]
-    if is_auto(classifier.posterior):
-        names = POSTERIORS if every else FEW
-    return {name_of(name): partial(fresh_posterior, classifier, name, weights, of_groups) for name in names}
-
-
 def seed_of(random_state: Any) -> int:
-    """A seed from what scikit-learn calls a random state; None is 0."""
+    """A seed from what scikit-learn calls a random state; None draws a new one."""
     randomness = check_randomness(random_state)
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return int(random_state or 0)
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
     return int(randomness.randint(2**31 - 1))
 
 
@@ -86,54 +71,45 @@ def check_n_neighbors(n_neighbors: Any, n_rows: int) -> None:
         )
 
 
-def check_answering(classifier: AsksForPosterior) -> None:
+def check_answering(posterior: Any, tie_break: Any) -> None:
     """Say what is wrong with how answers are to be given."""
-    check_tie_break(classifier.tie_break)
-    check_smoothing(classifier.smoothing, classifier.model_failure)
-    if not is_auto(classifier.posterior):
-        fresh_posterior(classifier, classifier.posterior)
+    check_tie_break(tie_break)
+    if isinstance(posterior, Auto):
+        posterior.check_parameters()
+    elif not is_auto(posterior):
+        as_posterior(posterior)
 
 
-def checked_auto(metric: Any, metric_params: Any) -> Any:
-    """The metric "auto"; an error where its parameters are none that it has.
+def checked_metric(metric: Any, metric_params: Any) -> Any:
+    """The metric with its parameters; "auto" takes none.
 
-    >>> checked_auto("auto", {"p": 3})
+    >>> checked_metric("auto", {"p": 3})
     Traceback (most recent call last):
-    nearsay.errors.InputError: metric="auto" takes metric_params={"large_margin": True or False}, or None; got {'p': 3}.
+    nearsay.errors.InputError: metric="auto" takes no metric_params; got {'p': 3}.
     """
-    known = metric_params is None or (isinstance(metric_params, Mapping) and set(metric_params) <= {"large_margin"})
-    if not known or not all(isinstance(value, bool | np.bool_) for value in (metric_params or {}).values()):
+    if is_auto_metric(metric):
+        if metric_params is not None:
+            raise InputError(f'metric="{metric}" takes no metric_params; got {metric_params!r}.')
+        return metric
+    return with_parameters(metric, metric_params)
+
+
+def check_beside(beside: Any, beside_proba: Any, posterior: Any) -> None:
+    """Say why a companion model cannot be used."""
+    pools = is_auto(posterior) or isinstance(as_posterior(posterior), GroupPosterior)
+    if beside is not None and not pools:
         raise InputError(
-            f'metric="auto" takes metric_params={{"large_margin": True or False}}, or None; got {metric_params!r}.'
-        )
-    return metric
-
-
-def check_learning(criterion: Any, max_past_cases: Any) -> None:
-    """Say what is wrong with how past cases are to choose, and with how many of them."""
-    check_choice("criterion", criterion, CRITERIA)
-    if max_past_cases is not None:
-        check_whole("max_past_cases", max_past_cases, least=1)
-
-
-def check_beside(beside: Any, beside_proba: Any, classifier: AsksForPosterior) -> None:
-    """Say why a model cannot be asked beside the neighbors."""
-    hears_models = is_auto(classifier.posterior) or isinstance(
-        fresh_posterior(classifier, classifier.posterior), GroupPosterior
-    )
-    if beside is not None and not hears_models:
-        raise InputError(
-            f"posterior={classifier.posterior!r} hears neighbors alone, and cannot weigh the model beside them."
+            f"posterior={posterior!r} uses neighbors only; it cannot combine them with `beside`."
             ' Pass posterior="pooled" or "auto", or beside=None.'
         )
     if beside is None and beside_proba is not None:
-        raise InputError("beside_proba holds what a model said, but there is none: pass it as beside.")
+        raise InputError("beside_proba holds probabilities of a model, but there is none: pass it as beside.")
 
 
 def checked_items_and_labels(estimator: Any, distance: Distance | None, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     """Training rows and labels; ``distance`` is None where it is left open."""
     if distance is None or _is_for_tables(distance, X):
-        # A function of the user's takes any items; every other distance looks at the numbers itself, in the index.
+        # A function of the user's takes any items; every other distance checks the numbers itself, in the index.
         X, y = checked_rows_and_labels(estimator, X, y, finite=isinstance(distance, FunctionDistance))
     else:
         if y is None:

@@ -1,8 +1,8 @@
-"""Which k: every k at once, from one leave-one-out table.
+"""The k curve: how well every k does, from one leave-one-out table.
 
 A smaller k is the first columns of the table, so one pass along each row
 counts the votes for all of them. What is kept are whole numbers: for each k,
-in how many past cases v neighbors said the true label, and in how many it
+in how many past cases v neighbors had the true label, and in how many it
 won. They add up over blocks of rows in any order, and every smoothing reads
 its log posterior from the same counts. Where rows have weights, votes are no
 whole numbers, and the log posteriors themselves are added up.
@@ -110,8 +110,8 @@ class PastVotes:
 
         lots = neighborhood_numbers(table, self.seed) if self.tie_break == "random" else np.empty((0, 0), np.uint64)
         work = np.zeros((2, self.n_classes), np.int64)
-        said, truth = neighbor_labels(table, labels), labels[rows]
-        count_past_votes(said, truth, self.tie_break == "first", lots, *work, self.true_votes, self.right)
+        classes, truth = neighbor_labels(table, labels), labels[rows]
+        count_past_votes(classes, truth, self.tie_break == "first", lots, *work, self.true_votes, self.right)
         self.n_cases += len(rows)
         return self
 
@@ -127,8 +127,8 @@ class PastVotes:
         p = SMOOTHINGS[self.smoothing](*shares, self.n_classes, self.model_failure)
         with np.errstate(divide="ignore"):
             log_p = np.log(p)
-        seen = np.where(self.true_votes > 0, log_p, 0.0)  # 0 cases of probability 0 count as nothing, not as NaN
-        return KCurve(k, self.right / self.n_cases, (self.true_votes * seen).sum(axis=1) / self.n_cases)
+        counted = np.where(self.true_votes > 0, log_p, 0.0)  # 0 cases of probability 0 count as nothing, not as NaN
+        return KCurve(k, self.right / self.n_cases, (self.true_votes * counted).sum(axis=1) / self.n_cases)
 
 
 class WeightedPastVotes:
@@ -174,15 +174,15 @@ class WeightedPastVotes:
         return self
 
     def _add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> None:
-        said, truth = neighbor_labels(table, labels), labels[rows]
+        classes, truth = neighbor_labels(table, labels), labels[rows]
         worth = self.weights.values[rows]
         case = np.arange(len(rows))
         votes, cast = np.zeros((len(rows), self.n_classes)), np.zeros(len(rows))
         for j in range(table.n_neighbors):
-            there = np.flatnonzero(said[:, j] >= 0)
-            weight = self.weights.values[table.indices[there, j]]
-            votes[there, said[there, j]] += weight
-            cast[there] += weight
+            present = np.flatnonzero(classes[:, j] >= 0)
+            weight = self.weights.values[table.indices[present, j]]
+            votes[present, classes[present, j]] += weight
+            cast[present] += weight
             true_votes, all_votes = self.weights.in_rows(votes[case, truth]), self.weights.in_rows(cast)
             p = SMOOTHINGS[self.smoothing](true_votes, all_votes, self.n_classes, self.model_failure)
             with np.errstate(divide="ignore"):

@@ -1,40 +1,85 @@
-"""Past cases judged by settings that were chosen without them.
+"""Past cases answered by models that were chosen without them.
 
     rows of two thirds ──► views, posterior, k, weights ──┐
-    a row of the last third ──► all other rows, seen so  ─┴─► its answer
+    a row of the last third ──► all other rows, measured so ─┴─► its answer
 
-What does best among many on some rows flatters itself there, the more the fewer they are. Taking a case out of the
-choice is not enough: as a neighbor of the others it still tells them its label, and has them for neighbors itself.
+What does best among many candidates on some rows looks too good there, the more so the fewer they are. Taking a case
+out of the choice is not enough: as a neighbor of the others it still lends them its label, and has them for neighbors
+itself.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from copy import copy
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from nearsay.errors import InputError
-from nearsay.posterior.answers import Answers
 from nearsay.posterior.base import splits
-from nearsay.posterior.choice.fit_checks import is_auto
-from nearsay.posterior.methods.pooled import Pooled
-from nearsay.posterior.views.model_beside import said_together
-from nearsay.posterior.views.views import with_further
+from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.model import FittedModel
+from nearsay.posterior.row_weights import RowWeights
 from nearsay.search.shards import ShardedRows
 
-# Choosing anew takes twice as long as choosing once with three folds, four times with five.
+# Choosing again takes twice as long as choosing once with three folds, four times with five.
 NESTED_FOLDS = 3
-# With more rows the choice is hardly flattered; fewer have nothing to choose by.
+# With more rows the choice is hardly too optimistic; fewer have nothing to choose by.
 NESTED_BELOW, NESTED_FROM = 2000, 20
-# Choosing anew among very many classes takes long, for few rows of each.
+# Choosing again among very many classes takes long, for few rows of each.
 MOST_PAIRS = 100_000  # of a row and a class
 
 
+class ModelOptions(Protocol):
+    """What a model is fitted with: ``FitOptions``, or those of feature groups."""
+
+    @property
+    def n_neighbors(self) -> Any:
+        """How many neighbors vote, or "auto"."""
+        ...
+
+    @property
+    def nests(self) -> bool:
+        """Whether past cases choose so much that they are judged by choices made without them."""
+        ...
+
+    def in_memory(self) -> ModelOptions:
+        """The same for rows in memory."""
+        ...
+
+    def take(self, X: Any, rows: np.ndarray, held: np.ndarray) -> Any:
+        """Some of the rows; of distances, those to the rows that are held."""
+        ...
+
+    def fit(
+        self, X: Any, labels: np.ndarray, classes: np.ndarray, weights: RowWeights | None, beside_proba: Any = None
+    ) -> FittedModel: ...
+
+
+def fit_nested(
+    options: ModelOptions,
+    X: Any,
+    labels: np.ndarray,
+    classes: np.ndarray,
+    weights: RowWeights | None = None,
+    beside_proba: Any = None,
+) -> FittedModel:
+    """Fit a model; its past cases are judged by choices made without them, where few rows chose."""
+    model = options.fit(X, labels, classes, weights, beside_proba)
+    if not options.nests or not worth_nesting(len(labels), len(classes), options.n_neighbors):
+        return model
+    assert model.order is not None
+    return replace(
+        model, nested=NestedFits(options.in_memory(), X, labels, classes, weights, beside_proba, model.order)
+    )
+
+
 def worth_nesting(n_rows: int, n_classes: int, n_neighbors: Any = "auto") -> bool:
-    """Whether settings that were chosen by so many rows are chosen anew, without each case, to judge it.
+    """Whether settings that were chosen by so many rows are chosen again, without each case, to judge it.
 
     >>> worth_nesting(150, 3), worth_nesting(150, 3, n_neighbors=50), worth_nesting(2000, 3), worth_nesting(1999, 51)
     (True, False, False, False)
@@ -44,45 +89,45 @@ def worth_nesting(n_rows: int, n_classes: int, n_neighbors: Any = "auto") -> boo
 
 
 def thirds(order: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(rows to choose by, rows to judge) for each third; rows alone in their class are never judged: none names it."""
+    """(rows to choose by, rows to judge) for each third; the only row of a class is never judged: none names it."""
     order = order[np.bincount(labels)[labels[order]] > 1]
-    for _, asked in splits(labels[order], NESTED_FOLDS):
-        yield np.setdiff1d(np.arange(len(labels)), order[asked]), order[asked]
+    for _, fold in splits(labels[order], NESTED_FOLDS):
+        yield np.setdiff1d(np.arange(len(labels)), order[fold]), order[fold]
 
 
-def answers_by_other_choices(classifier: Any, X: Any, beside_proba: Any) -> Iterator[Any]:
-    """(row numbers, their probabilities) of the rows, each answered by all others, as settings chosen without it say.
+@dataclass(frozen=True, eq=False)
+class NestedFits:
+    """The same options fitted again without each third of the rows, when their answers are first asked for.
 
-    ``classifier`` is a fitted NeighborClassifier, and X and ``beside_proba`` what it was fitted to. Rows that are
-    alone in their class are left out: without them nothing could name it.
+    Attributes
+    ----------
+    options, X, labels, classes, weights, beside_proba : as ``fit_nested`` was given them.
+    order : (n_rows,) row numbers, in the order in which they are dealt into thirds.
     """
-    X = X[:] if isinstance(X, ShardedRows) else X
-    labels, n_classes = classifier._labels, len(classifier.classes_)
-    for rest, rows in thirds(classifier._order, labels):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # said when the classifier was fitted
-            other = classifier._fitted_anew(X, classifier.classes_[labels], beside_proba, rest)
-        if len(other.classes_) < n_classes:  # names that a file from elsewhere gives to two classes
-            continue
-        try:
-            yield rows, _answers_over(other, X, labels, n_classes, rows, classifier._weights)
-        except InputError:  # a distance that takes the rows it was chosen by, but not all
-            continue
 
+    options: ModelOptions
+    X: Any
+    labels: np.ndarray
+    classes: np.ndarray
+    weights: RowWeights | None
+    beside_proba: Any
+    order: np.ndarray
 
-def _answers_over(other: Any, X: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray, weights: Any) -> np.ndarray:
-    """What a classifier that was fitted to some rows says of others, each asked about all rows but itself."""
-    views = [view.over(X, labels, n_classes) for view in other._views.views]
-    tables = [
-        view.past_cases(1 if number else other.n_neighbors_, other._members, rows) for number, view in enumerate(views)
-    ]
-    table = tables[0]
-    if table.classes is not None:
-        table = with_further(tables, said_together([model.said(X[rows]) for model in other._views.models]))
-    posterior = copy(other._posterior)
-    posterior.weights = weights
-    posterior = posterior.over(labels, n_classes, np.arange(len(labels)))
-    p = posterior.proba(table)
-    if isinstance(posterior, Pooled):
-        p = posterior.without_the_case(p, [table], rows)
-    return Answers(posterior, labels, n_classes, other._priors, other.tie_break, other._seed).settled(p, table)
+    @cached_property
+    def answers(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(row numbers, their probabilities): rows answered by all others, by models chosen without them."""
+        X = self.X[:] if isinstance(self.X, ShardedRows) else self.X
+        answers = []
+        for rest, rows in thirds(self.order, self.labels):
+            weights = None if self.weights is None else self.weights[rest]
+            given = None if self.beside_proba is None else _safe_indexing(self.beside_proba, rest)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they were given when the classifier was fitted
+                model = self.options.fit(
+                    self.options.take(X, rest, rest), self.labels[rest], self.classes, weights, given
+                )
+            try:
+                answers.append((rows, model.answers_over(X, self.labels, self.weights, rows)))
+            except InputError:  # a distance that takes the rows it was chosen by, but not all
+                continue
+        return answers

@@ -1,9 +1,9 @@
-"""Why an answer was given: one plain object a query, from one search."""
+"""Evidence for an answer, in plain values: neighbors, votes, the record of past cases, novelty."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, TypeVar
@@ -21,7 +21,12 @@ UNUSUAL = 0.95
 
 
 class InWords:
-    """Evidence that can be read: whatever has a ``text`` prints as it, and goes into JSON with it."""
+    """Evidence as text, JSON and HTML: prints as its ``text``, and goes into JSON with it.
+
+    What a classifier says of another's answer holds that one's evidence as ``evidence``, or None.
+    """
+
+    evidence: Any = None
 
     @property
     def text(self) -> str:
@@ -30,7 +35,7 @@ class InWords:
 
     def rows(self) -> list[dict[str, Any]]:
         """A dict of plain values for every neighbor: a line each in ``to_frame``."""
-        raise NotImplementedError
+        return self.evidence.rows() if isinstance(self.evidence, InWords) else []
 
     def _repr_html_(self) -> str:
         raise NotImplementedError
@@ -40,7 +45,19 @@ class InWords:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": self.text}  # type: ignore[call-overload]
+        values: dict[str, Any] = {**asdict(self), "text": self.text}  # type: ignore[call-overload]
+        if isinstance(self.evidence, InWords):
+            values["evidence"] = self.evidence.to_dict()
+        return values
+
+
+def text_and_table(text: str, head: Sequence[str], rows: Iterable[Sequence[str]], evidence: Any = None) -> str:
+    """HTML of some sentences, a table below them, and the evidence of another answer below that."""
+    heads = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    inner = evidence._repr_html_() if isinstance(evidence, InWords) else ""
+    return f"<div><p>{escape(text).replace(chr(10), '<br>')}</p>{table}{inner}</div>"
 
 
 @dataclass(frozen=True)
@@ -72,9 +89,9 @@ class Evidence(InWords):
     twin : int or None
         The row that the query repeats: the nearest, where it is equal to it or far nearer than is usual between rows.
 
-    >>> found = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
+    >>> one = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
     ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4, {"cases": 40, "right": 31})
-    >>> print(found)
+    >>> print(one)
     'cat' with probability 0.66.
     2 of 3 neighbors say 'cat', the nearest too (0.25 away); 1 says 'dog'.
     Of 40 past cases with a probability like this, 31 were right (62 to 88%).
@@ -106,49 +123,35 @@ class Evidence(InWords):
         return [{**answer, **each} for each in neighbor_rows(self.neighbors, self.ids, self.labels, self.distances)]
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(each['id']))}</td><td>{escape(str(each['says']))}</td>"
-            f"<td>{each['distance']:.3g}</td></tr>"
-            for each in self.rows()
-        )
-        return (
-            f"<div><p>{escape(self.text).replace(chr(10), '<br>')}</p>"
-            f"<table><thead><tr><th>row</th><th>says</th><th>distance</th></tr></thead><tbody>{rows}</tbody></table></div>"
-        )
+        rows = [(str(each["id"]), str(each["says"]), f"{each['distance']:.3g}") for each in self.rows()]
+        return text_and_table(self.text, ("row", "says", "distance"), rows)
 
 
 E = TypeVar("E", bound=InWords)
 
 
-class InWordsList(list[E]):
-    """What can be read, for each query in turn; in a notebook one below the other."""
-
-    def _repr_html_(self) -> str:
-        return "".join(item._repr_html_() for item in self)
-
-
-class EvidenceList(InWordsList[E]):
-    """The evidence of each query in turn, and the arrays it was made from: nothing needs a second search.
+class EvidenceList(list[E]):
+    """The evidence of each query in turn, and the arrays it was made from, so nothing needs a second search.
 
     Attributes
     ----------
-    predictions : (n_queries,) as ``predict`` gives them.
     probabilities : (n_queries, n_classes) as ``predict_proba`` gives them.
-    table : NeighborTable, or a list of them, as ``neighbors`` gives it.
+    predictions : (n_queries,) as ``predict`` gives them, where there is one for each query.
+    sets : (n_queries, n_classes) bool, as ``predict_set`` gives them, where there are any.
+    table : NeighborTable, or a list of them, as ``neighbors`` gives it, where there are neighbors.
     """
 
-    def __init__(
-        self,
-        items: list[E],
-        *,
-        predictions: np.ndarray,
-        probabilities: np.ndarray,
-        table: NeighborTable | list[NeighborTable],
-    ) -> None:
+    probabilities: np.ndarray
+    predictions: np.ndarray
+    sets: np.ndarray
+    table: Any
+
+    def __init__(self, items: Iterable[E], **arrays: Any) -> None:
         super().__init__(items)
-        self.predictions = predictions
-        self.probabilities = probabilities
-        self.table = table
+        vars(self).update(arrays)
+
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line for every neighbor of every query.
@@ -157,7 +160,7 @@ class EvidenceList(InWordsList[E]):
         ``probability``), and of the neighbor its ``rank`` (1 is the nearest),
         ``row``, ``id`` (its name; the row number where ``fit`` was given
         none), what it ``says`` and its ``distance``. Where there are feature
-        groups, ``group`` and ``metric`` say which one found it.
+        groups, ``group`` and ``metric`` say which one it is a neighbor in.
         """
         pandas = require("pandas", "pandas")
         return pandas.DataFrame([{"query": i, **row} for i, item in enumerate(self) for row in item.rows()])
@@ -179,7 +182,7 @@ def names_of(rows: np.ndarray, ids: np.ndarray | None) -> list[Any] | None:
 
 def evidence(
     table: NeighborTable,
-    said: np.ndarray,
+    labels: np.ndarray,
     winners: np.ndarray,
     probabilities: np.ndarray,
     novelty: np.ndarray,
@@ -188,11 +191,11 @@ def evidence(
     ids: np.ndarray | None = None,
     twins: np.ndarray | None = None,
 ) -> list[Evidence]:
-    """Put the arrays of some queries into one plain object for each.
+    """One plain object for each of some queries, from arrays.
 
     Parameters
     ----------
-    said : (n_queries, k)
+    labels : (n_queries, k)
         Class numbers of the neighbors, −1 where there is none.
     winners : (n_queries,)
         Class numbers of the answers.
@@ -205,26 +208,26 @@ def evidence(
     twins : (n_queries,) the row that each repeats, −1 for none.
     """
     names = classes.tolist()
-    found = []
+    items = []
     for i, winner in enumerate(winners):
-        here = said[i] >= 0
-        labels = [names[c] for c in said[i, here]]
-        found.append(
+        present = labels[i] >= 0
+        named = [names[c] for c in labels[i, present]]
+        items.append(
             Evidence(
                 label=names[winner],
                 probability=float(probabilities[i, winner]),
                 probabilities=most_probable(probabilities[i], winner, names),
-                votes=votes_of(labels),
-                neighbors=table.indices[i, here].tolist(),
-                distances=table.distances[i, here].tolist(),
-                labels=labels,
+                votes=votes_of(named),
+                neighbors=table.indices[i, present].tolist(),
+                distances=table.distances[i, present].tolist(),
+                labels=named,
                 novelty=None if np.isnan(novelty[i]) else float(novelty[i]),
                 record=record_of(record[0][i], record[1][i]),
-                ids=names_of(table.indices[i, here], ids),
+                ids=names_of(table.indices[i, present], ids),
                 twin=None if twins is None or twins[i] < 0 else int(twins[i]),
             )
         )
-    return found
+    return items
 
 
 def most_probable(p: np.ndarray, winner: int, names: list[Any]) -> dict[Any, float]:
@@ -240,7 +243,7 @@ def votes_of(labels: list[Any]) -> dict[Any, int]:
     >>> votes_of(["elm", "oak", "oak"])
     {'oak': 2, 'elm': 1}
     """
-    return dict(Counter(labels).most_common())  # equal counts stay in the order first met
+    return dict(Counter(labels).most_common())  # equal counts stay in the order of their first
 
 
 def in_words(label: Any, votes: dict[Any, int], labels: list[Any], distances: list[float]) -> str:
@@ -267,7 +270,7 @@ def in_words(label: Any, votes: dict[Any, int], labels: list[Any], distances: li
 
 
 def record_in_words(record: dict[str, Any], *, hedged: bool = False) -> str:
-    """What became of past cases that were about as sure, and where the true share lies: few cases tell little.
+    """How many past cases of about this probability were right, and the range of the true share: few cases say little.
 
     >>> record_in_words({"cases": 8, "right": 8})
     'Of 8 past cases with a probability like this, 8 were right (68 to 100%).'
@@ -284,15 +287,15 @@ def record_in_words(record: dict[str, Any], *, hedged: bool = False) -> str:
     return f"Of {cases} past cases {like}, {right or 'none'} {verb} right ({between})."
 
 
-def _twin_in_words(found: Evidence) -> list[str]:
-    if found.twin is None:
+def _twin_in_words(one: Evidence) -> list[str]:
+    if one.twin is None:
         return []
-    near = "at distance 0" if found.distances[0] == 0 else "far nearer to it than rows here are to each other"
-    return [f"A twin of row {found.twin}: {near}."]
+    near = "at distance 0" if one.distances[0] == 0 else "far nearer to it than rows here are to each other"
+    return [f"A twin of row {one.twin}: {near}."]
 
 
-def _novelty_in_words(found: Evidence) -> str:
-    if found.novelty is None:
+def _novelty_in_words(one: Evidence) -> str:
+    if one.novelty is None:
         return "The collection has one row, so nothing says what is usual."
-    warning = " Unlike what is known here." if found.novelty >= UNUSUAL else ""
-    return f"Novelty {found.novelty:.2f}: about {found.novelty:.0%} of the rows here are less unusual.{warning}"
+    warning = " Unlike what is known here." if one.novelty >= UNUSUAL else ""
+    return f"Novelty {one.novelty:.2f}: about {one.novelty:.0%} of the rows here are less unusual.{warning}"

@@ -1,10 +1,9 @@
-"""Why several feature groups together gave an answer: what each says, and how much it weighed."""
+"""Evidence for an answer from several feature groups: the votes of each, and how much it weighed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from nearsay.posterior.evidence.evidence import (
     names_of,
     neighbor_rows,
     record_in_words,
+    text_and_table,
     votes_of,
 )
 from nearsay.posterior.evidence.records import record_of
@@ -25,7 +25,7 @@ from nearsay.posterior.views.feature_group import View
 
 @dataclass(frozen=True)
 class GroupEvidence:
-    """What one feature group says, and how much it weighed.
+    """The votes of one feature group, and how much it weighed.
 
     Attributes
     ----------
@@ -72,10 +72,10 @@ class FusedEvidence(InWords):
     def text(self) -> str:
         """The evidence in a few sentences: the answer, then a line for each group."""
         lines = [f"{self.label!r} with probability {self.probability:.2f}."]
-        lines += [f"{group.group} ({group.metric}): {self._said_by(group)}" for group in self.groups]
+        lines += [f"{group.group} ({group.metric}): {self._in_words(group)}" for group in self.groups]
         return "\n".join([*lines, record_in_words(self.record)])
 
-    def _said_by(self, group: GroupEvidence) -> str:
+    def _in_words(self, group: GroupEvidence) -> str:
         if not group.neighbors:
             return "missing, so it has no say."
         words = in_words(self.label, group.votes, group.labels, group.distances)
@@ -93,19 +93,21 @@ class FusedEvidence(InWords):
         ]
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(group.group)}</td><td>{escape(group.metric)}</td>"
-            f"<td>{escape(', '.join(f'{label}: {count}' for label, count in group.votes.items()) or 'missing')}</td>"
-            f"<td>{_times(group.factor)}</td><td>{escape(', '.join(map(str, group.ids or group.neighbors)))}</td></tr>"
+        rows = [
+            (
+                group.group,
+                group.metric,
+                ", ".join(f"{label}: {count}" for label, count in group.votes.items()) or "missing",
+                _times(group.factor),
+                ", ".join(map(str, group.ids or group.neighbors)),
+            )
             for group in self.groups
-        )
-        head = "<tr><th>group</th><th>distance</th><th>votes</th><th>against the runner-up</th><th>rows</th></tr>"
-        text = escape(self.text).replace("\n", "<br>")
-        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+        ]
+        return text_and_table(self.text, ("group", "distance", "votes", "against the runner-up", "rows"), rows)
 
 
 def fused_evidence(
-    speaks_for: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    log_odds: Callable[[np.ndarray, np.ndarray], np.ndarray],
     views: Sequence[View],
     tables: Sequence[NeighborTable],
     p: np.ndarray,
@@ -115,35 +117,35 @@ def fused_evidence(
     record: tuple[np.ndarray, np.ndarray],
     ids: np.ndarray | None = None,
 ) -> list[FusedEvidence]:
-    """Put the arrays of some queries into one plain object for each; arguments as in ``evidence``.
+    """One plain object for each of some queries, from arrays; arguments as in ``evidence``.
 
-    ``speaks_for(these, others)`` says how much each group raises the log odds of one class against another.
+    ``log_odds(these, others)`` says how much each group raises the log odds of one class against another.
     """
     names = classes.tolist()
     others = p.copy()
     others[np.arange(len(p)), best] = -np.inf
     runner_up = others.argmax(axis=1)
-    factors = np.exp(np.clip(speaks_for(best, runner_up), -700, 700))
-    found = []
+    factors = np.exp(np.clip(log_odds(best, runner_up), -700, 700))
+    items = []
     for i, winner in enumerate(best):
         groups = []
         for s, (view, table) in enumerate(zip(views, tables, strict=True)):
-            here = table.indices[i] >= 0
-            rows = table.indices[i, here]
-            said = [names[c] for c in labels[rows]]
+            present = table.indices[i] >= 0
+            rows = table.indices[i, present]
+            named = [names[c] for c in labels[rows]]
             groups.append(
                 GroupEvidence(
                     group=view.group,
                     metric=view.distance.name,
                     neighbors=rows.tolist(),
-                    distances=table.distances[i, here].tolist(),
-                    labels=said,
-                    votes=votes_of(said),
+                    distances=table.distances[i, present].tolist(),
+                    labels=named,
+                    votes=votes_of(named),
                     factor=float(factors[i, s]),
                     ids=names_of(rows, ids),
                 )
             )
-        found.append(
+        items.append(
             FusedEvidence(
                 label=names[winner],
                 probability=float(p[i, winner]),
@@ -153,7 +155,7 @@ def fused_evidence(
                 record=record_of(record[0][i], record[1][i]),
             )
         )
-    return found
+    return items
 
 
 def _times(factor: float) -> str:

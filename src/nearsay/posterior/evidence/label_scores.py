@@ -17,7 +17,7 @@ class LabelScores:
     Attributes
     ----------
     probability : (n_rows,)
-        How probable the row's own label is. Best where mistakes are any other label.
+        How probable the label of the row is. Best where mistakes are any other label.
     margin : (n_rows,)
         The same less the largest probability of another label, from −1 to 1. Best where mistakes are look-alikes: a row
         between two classes has a small probability of either, but only a wrong label has a clear rival.
@@ -25,13 +25,13 @@ class LabelScores:
     suggested : (n_rows,) the most probable label of each row.
     order : (n_rows,)
         Row numbers, the likeliest mistake first: by the odds of the label against its strongest rival, nearly the
-        best of the two for either kind of mistake. Equal ones go by row.
+        best of the two for either kind of mistake. Equal ones go by row; rows without probabilities are not listed.
 
     >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
-    >>> found = LabelScores.from_probabilities(p, np.array([0, 1, 1]), np.array(["cat", "dog"]))
-    >>> found.margin.round(1), found.suggested
+    >>> scores = LabelScores.from_probabilities(p, np.array([0, 1, 1]), np.array(["cat", "dog"]))
+    >>> scores.margin.round(1), scores.suggested
     (array([ 0.8, -0.6,  0.4]), array(['cat', 'cat', 'dog'], dtype='<U3'))
-    >>> found.order
+    >>> scores.order
     array([1, 2, 0])
     """
 
@@ -44,13 +44,9 @@ class LabelScores:
     @classmethod
     def from_probabilities(cls, p: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> LabelScores:
         """From leave-one-out probabilities (n_rows, n_classes), the class number of every row, and the classes."""
-        rows = np.arange(len(p))
-        own = p[rows, labels]
-        others = p.copy()
-        others[rows, labels] = 0.0  # with one class there is no other
-        rival = others.max(axis=1)
-        order = np.argsort(own / (own + rival), kind="stable")  # as the odds, but finite
-        return cls(own, own - rival, classes[labels], classes[p.argmax(axis=1)], order)
+        probability, margin, odds = odds_against_rival(p, labels)
+        order = np.argsort(odds, kind="stable")[: np.count_nonzero(~np.isnan(odds))]  # NaN comes last
+        return cls(probability, margin, classes[labels], classes[p.argmax(axis=1)], order)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,3 +60,17 @@ class LabelScores:
         pandas = require("pandas", "pandas")
         columns = {name: getattr(self, name)[self.order] for name in ("labels", "suggested", "probability", "margin")}
         return pandas.DataFrame({"row": self.order, **columns}).rename(columns={"labels": "label"})
+
+
+def odds_against_rival(p: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The probability of each label, how much it is above that of its strongest rival, and its share of the two.
+
+    >>> odds_against_rival(np.array([[0.25, 0.75, 0.0]]), np.array([0]))
+    (array([0.25]), array([-0.5]), array([0.25]))
+    """
+    rows = np.arange(len(p))
+    probability = p[rows, labels]
+    others = p.copy()
+    others[rows, labels] = 0.0  # with one class there is no other
+    rival = others.max(axis=1)
+    return probability, probability - rival, probability / (probability + rival)  # as the odds, but finite

@@ -1,10 +1,10 @@
-"""How unusual a query is: three signs of it, each measured by what is usual among the collection's own rows.
+"""Novelty: how unusual a query is, by three signs, each compared with what is usual among the rows of a collection.
 
     log d₁                          how far the nearest row is
-    log d₅ − log (their own d₅)     how much farther its neighbors are from it than from their own neighbors
+    log d₅ − log (d₅ of those rows) how much farther its neighbors are from it than from their neighbors
     log (1 − p)                     how little its neighbors agree, p the largest probability
 
-The first sees what lies far from everything, the second what lies just outside a dense group, the third what lies
+The first is high far from everything, the second just outside a dense group, the third
 between groups. Each is centered and scaled by past cases, every row asked about the others, and the three are added.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import PastCases
 
-# The second sign looks at so many neighbors, or at one fewer than were asked for.
+# The second sign goes by so many neighbors, or by one fewer than were asked for.
 REACH = 5
 # Added to every distance, as a share of the usual d₁, and to every 1 − p: the logarithm of 0 says nothing.
 NEARLY_EQUAL = 1e-3
@@ -67,10 +67,10 @@ class Novelty:
     >>> X = np.array([[0.0], [1.0], [2.0], [3.5], [5.0], [7.0], [9.0]])
     >>> index = NeighborIndex().fit(X)
     >>> novelty = Novelty(PastCases(index.with_labels([0] * 7)), k=2)
-    >>> asked = index.query([[1.4], [20.0]], 2)
-    >>> novelty.of(asked, np.ones(2), past_sureness=lambda: np.ones(7)).round(3)
+    >>> table = index.query([[1.4], [20.0]], 2)
+    >>> novelty.of(table, np.ones(2), past_sureness=lambda: np.ones(7)).round(3)
     array([0.002, 1.   ])
-    >>> novelty.twins(asked), novelty.twins(index.query([[2.0], [2.001]], 2))
+    >>> novelty.twins(table), novelty.twins(index.query([[2.0], [2.001]], 2))
     (array([-1, -1]), array([2, 2]))
     """
 
@@ -82,7 +82,7 @@ class Novelty:
 
     @property
     def reach(self) -> int:
-        """How many neighbors the second sign looks at."""
+        """How many neighbors the second sign goes by."""
         return max(1, min(REACH, self.k - 1))
 
     def of(
@@ -113,6 +113,16 @@ class Novelty:
                 share[classes == number] = _share_below(of_class, scores[classes == number])
         return share
 
+    def learned(self, past_sureness: Callable[[], np.ndarray]) -> Novelty:
+        """What is usual among past cases, without the cases themselves: for ``over``."""
+        if self.k:
+            self._usual = self._learn(past_sureness)
+            _ = self.twin_share, self._nearly_equal  # computed once, and kept
+        other = copy(self)
+        for name in ("past", "_past_reach", "_known_reach"):
+            vars(other).pop(name, None)
+        return other
+
     def over(self, past: PastCases, known_reach: np.ndarray) -> Novelty:
         """The same idea of what is usual, over other rows; ``known_reach`` (n_rows) is filled in, NaN where unknown."""
         other = copy(self)
@@ -122,25 +132,25 @@ class Novelty:
     def twins(self, table: NeighborTable) -> np.ndarray:
         """The row that each query repeats: its nearest, where it is equal or far nearer than is usual; −1 elsewhere.
 
-        Usual is what the nearest row is used to: how far its own neighbors are.
+        Usual is how far the neighbors of the nearest row are from it.
         """
         nearest, distance = table.indices[:, 0], table.distances[:, 0]
         if self.k == 0:
             return np.where(distance == 0, nearest, -1)
-        own = self._reach_of(table.indices[:, :1])[:, 0]
-        own = np.where(np.isfinite(own), own, 0.0)  # a row without so many others is used to nothing
-        return np.where((distance == 0) | (distance < self.twin_share * own), nearest, -1)
+        reach = self._reach_of(table.indices[:, :1])[:, 0]
+        reach = np.where(np.isfinite(reach), reach, 0.0)  # of a row without so many others nothing is usual
+        return np.where((distance == 0) | (distance < self.twin_share * reach), nearest, -1)
 
     @cached_property
     def twin_share(self) -> float:
         """What is nearer than this share of the nearest row's reach is a twin of it."""
         table = self._past_table
         distances = table.distances[:, : min(self.reach + 1, self.past.n_others)]
-        own = self._past_reach[:, 0]
-        usable = (distances[:, 0] > 0) & np.isfinite(distances[:, -1]) & (own > 0) & np.isfinite(own)
+        reach = self._past_reach[:, 0]
+        usable = (distances[:, 0] > 0) & np.isfinite(distances[:, -1]) & (reach > 0) & np.isfinite(reach)
         if not usable.any():
             return 0.0
-        distances, nearness = distances[usable], distances[usable, 0] / own[usable]
+        distances, nearness = distances[usable], distances[usable, 0] / reach[usable]
         # Among evenly scattered rows, nearness^dimensions is below x with chance 1 − (1 + x)^−reach.
         low, middle, high, rare = (
             np.log((1 - chance) ** (-1 / self.reach) - 1) for chance in (0.25, 0.5, 0.75, TWIN_CHANCE)
@@ -172,20 +182,20 @@ class Novelty:
         center = signs.mean(axis=0)
         scores = self._scores(signs, center, scale)
         order = np.argsort(scores, kind="stable")
-        return UsualSigns(center, scale, scores[order], self.past.asked.labels[rows][order])
+        return UsualSigns(center, scale, scores[order], self.past.search.labels[rows][order])
 
-    def _signs(self, table: NeighborTable, own: np.ndarray, sureness: np.ndarray) -> np.ndarray:
-        """The three signs of each query: (n_queries, 3). ``own`` is the reach of each neighbor, as ``_reach_of`` gives.
+    def _signs(self, table: NeighborTable, reach: np.ndarray, sureness: np.ndarray) -> np.ndarray:
+        """The three signs of each query: (n_queries, 3). ``reach`` is that of each neighbor, as ``_reach_of`` gives.
 
         A query with fewer neighbors than the reach is judged by those it has.
         """
-        found = table.indices[:, : self.reach] >= 0
-        distances = np.where(found, table.distances[:, : self.reach], 0.0)
+        present = table.indices[:, : self.reach] >= 0
+        distances = np.where(present, table.distances[:, : self.reach], 0.0)
         farthest = distances.max(axis=1)
         # Where a neighbor has no others, nothing says that they would be nearer.
-        own = np.where(found & np.isfinite(own), own, farthest[:, None])
-        farther = np.log(farthest + self._nearly_equal) - np.log(own + self._nearly_equal).mean(axis=1)
-        nearest = np.where(found[:, 0], np.log(distances[:, 0] + self._nearly_equal), np.inf)
+        reach = np.where(present & np.isfinite(reach), reach, farthest[:, None])
+        farther = np.log(farthest + self._nearly_equal) - np.log(reach + self._nearly_equal).mean(axis=1)
+        nearest = np.where(present[:, 0], np.log(distances[:, 0] + self._nearly_equal), np.inf)
         return np.column_stack([nearest, farther, np.log(1 - sureness + NEARLY_SURE)])
 
     @staticmethod
@@ -205,16 +215,16 @@ class Novelty:
     @cached_property
     def _known_reach(self) -> np.ndarray:
         """The reach of every row that was met; NaN elsewhere."""
-        return np.full(len(self.past.asked.labels), np.nan)
+        return np.full(len(self.past.search.labels), np.nan)
 
     def _reach_without(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-        """``_reach_of`` in a collection without the row itself: it would not be there if it were a query."""
+        """``_reach_of`` in a collection without the row itself, as if it were a query."""
         neighbors = neighbors[:, : self.reach]
         met, place = np.unique(neighbors, return_inverse=True)
         place = place.reshape(neighbors.shape)
-        own = self.past.others_of(np.maximum(met, 0), self.reach + 1)
-        is_one = (own.indices[place, : self.reach] == rows[:, None, None]).any(axis=2)
-        reach = np.where(is_one, own.distances[place, self.reach], own.distances[place, self.reach - 1])
+        others = self.past.others_of(np.maximum(met, 0), self.reach + 1)
+        is_one = (others.indices[place, : self.reach] == rows[:, None, None]).any(axis=2)
+        reach = np.where(is_one, others.distances[place, self.reach], others.distances[place, self.reach - 1])
         return np.where(neighbors >= 0, reach, np.nan)
 
 

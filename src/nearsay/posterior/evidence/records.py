@@ -1,4 +1,4 @@
-"""What became of past cases that were about as sure: the count beside a probability that says how far to trust it.
+"""Records: how many past cases of about the same probability were right.
 
     past cases, in order of their probability   · · · ·|· · · · p · · · ·|· ·
                                                        └── like p ───────┘
@@ -99,13 +99,13 @@ def records_of_answers(
 ) -> Records:
     """Records of the leave-one-out answers to some rows of a collection with these class numbers.
 
-    The only row of its class is left aside: without it nobody could have
-    given the right answer. Past cases count as much as their rows do: a
+    The only row of a class is left aside: without it no answer could be
+    right. Past cases count as much as their rows do: a
     probability that was learned from weighted cases is true of these. With
     priors, they count as often as these say.
     """
-    tells = np.bincount(labels)[labels[rows]] > 1
-    p, rows = p[tells], rows[tells]
+    judged = np.bincount(labels)[labels[rows]] > 1
+    p, rows = p[judged], rows[judged]
     truth = labels[rows]
     weight = relative_weights(weights, rows)
     if priors is not None:

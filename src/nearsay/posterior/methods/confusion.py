@@ -1,4 +1,4 @@
-"""Which label was true when a label won the vote: the confusion of classes among past cases."""
+"""Posteriors from the confusion matrix of past cases: which label was true when a label won the vote."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from nearsay.posterior.base import Posterior
 from nearsay.posterior.methods.past_case_table import (
     CaseTable,
     Tabulated,
+    is_usable,
     listed_classes,
     past_cases,
-    telling,
     worth_of,
 )
 from nearsay.posterior.methods.rank import Rank, RankVotesplit
+from nearsay.posterior.past_cases import MAX_PAST_CASES
 
 # Cells of the confusion matrix held dense at a time (32 MB) while probability is accumulated.
 CELLS_AT_ONCE = 1 << 22
@@ -84,8 +85,10 @@ class Confmat(Tabulated):
     array([[0.5, 0.5]])
     """
 
-    def __init__(self, *, model_failure: float = 0.01, normalize: str = "row") -> None:
-        super().__init__(model_failure=model_failure)
+    def __init__(
+        self, *, model_failure: float = 0.01, normalize: str = "row", max_past_cases: int | None = MAX_PAST_CASES
+    ) -> None:
+        super().__init__(model_failure=model_failure, max_past_cases=max_past_cases)
         self.normalize = normalize
 
     def tables(self) -> list[CaseTable]:
@@ -96,8 +99,8 @@ class Confmat(Tabulated):
         classes = list(range(self.n_classes_))
         return [CaseTable("confmat", AXES, (classes, classes), self.in_cases(self.counts_.toarray()), probability)]
 
-    def _check(self) -> None:
-        super()._check()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if self.normalize not in NORMALIZATIONS:
             raise unknown_name("normalization", self.normalize, NORMALIZATIONS)
 
@@ -123,9 +126,9 @@ class Confmat(Tabulated):
         truth, predicted, winner = self.labels_[rows], self.elected_past(table)[0], self.elected(table)[0]
         right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
         was_right, worth = truth == predicted, worth_of(rows, self.weights)
-        here = (truth if self.normalize == "row" else predicted) == winner
+        in_cell = (truth if self.normalize == "row" else predicted) == winner
         of_all = (right.sum() - worth * was_right) / (self.counts_.sum() - worth)
-        without = _share(right[winner] - worth * (was_right & here), cases[winner] - worth * here, of_all)
+        without = _share(right[winner] - worth * (was_right & in_cell), cases[winner] - worth * in_cell, of_all)
         p = np.empty((len(table), self.n_classes_))
         give_to_predicted(winner, without, self.model_failure, p)
         return p
@@ -163,8 +166,9 @@ class ConfmatRank(Posterior):
     name = "confmat&rank"
     ranking: type[Rank] = Rank
 
-    def __init__(self, *, model_failure: float = 0.01) -> None:
+    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
         self.model_failure = model_failure
+        self.max_past_cases = max_past_cases
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases by rank, then add up the probabilities that these counts give to the same cases."""
@@ -207,7 +211,7 @@ class ConfmatRank(Posterior):
         the others, and so is what the others add up to by these ranks.
         """
         rows = np.arange(len(self.labels_)) if rows is None else rows
-        counted = telling(table, self.labels_, rows)
+        counted = is_usable(table, self.labels_, rows)
         p = np.empty((len(table), self.n_classes_))
         p[~counted] = self.proba(table[~counted])
         if self.ranks_.n_cases_ > 1:
@@ -217,7 +221,7 @@ class ConfmatRank(Posterior):
         return p
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
         return self.proba(table)
 
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:

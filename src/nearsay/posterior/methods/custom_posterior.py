@@ -1,4 +1,4 @@
-"""A posterior of the user's own: any object with ``fit`` and ``proba``, seen as a Posterior by everyone else."""
+"""Adapter for a posterior that the user wrote: any object with ``fit`` and ``proba`` as a Posterior."""
 
 from __future__ import annotations
 
@@ -13,44 +13,48 @@ from nearsay.posterior.base import Posterior
 
 
 class PosteriorLike(Protocol):
-    """An object of the user's own that turns neighbors into probabilities."""
+    """An object of the user's that turns neighbors into probabilities."""
 
     def fit(self, table: Any, labels: np.ndarray, n_classes: int) -> Any: ...
     def proba(self, table: NeighborTable) -> np.ndarray: ...
 
 
 def as_one(posterior: Any) -> Posterior:
-    """A Posterior: what was given, or what is made of an object of the user's own. It is not copied."""
-    return posterior if isinstance(posterior, Posterior) else OwnPosterior(posterior)
+    """The posterior itself, or an adapter around an object of the user's. It is not copied."""
+    return posterior if isinstance(posterior, Posterior) else CustomPosterior(posterior)
 
 
-class OwnPosterior(Posterior):
+class CustomPosterior(Posterior):
     """Wraps an object that has ``fit(table, labels, n_classes)`` and ``proba(table)``, and maybe more of a Posterior.
 
     What else it has (``needs_past_cases``, ``tables``, …) is used; a method
-    that is missing is the one of Posterior. The only place that looks.
+    that is missing is the one of Posterior.
 
-    If its ``fit`` takes a ``sample_weight``, it is told how much each of the labeled rows counts, 1 in the mean.
+    If its ``fit`` takes a ``sample_weight``, it gets how much each of the labeled rows counts, 1 in the mean.
     If its ``fit`` takes no ``rows``, and some rows are to teach it, it is
     fitted to a collection of these rows only: others are nobody's neighbors.
     """
 
-    def __init__(self, own: Any) -> None:
-        self.own = own
-        self.needs_past_cases = getattr(own, "needs_past_cases", Posterior.needs_past_cases)
-        self.members = getattr(own, "members", Posterior.members)
-        self.counts_votes = getattr(own, "counts_votes", Posterior.counts_votes)
-        self.takes_rows = "rows" in inspect.signature(own.fit).parameters
-        self.takes_weights = "sample_weight" in inspect.signature(own.fit).parameters
+    def __init__(self, custom: Any) -> None:
+        self.custom = custom
+        self.needs_past_cases = getattr(custom, "needs_past_cases", Posterior.needs_past_cases)
+        self.members = getattr(custom, "members", Posterior.members)
+        self.max_past_cases = getattr(custom, "max_past_cases", Posterior.max_past_cases)
+        self.counts_votes = getattr(custom, "counts_votes", Posterior.counts_votes)
+        self.takes_rows = "rows" in inspect.signature(custom.fit).parameters
+        self.takes_weights = "sample_weight" in inspect.signature(custom.fit).parameters
         self._known: np.ndarray | None = None
 
-    def __copy__(self) -> OwnPosterior:
+    def check_parameters(self) -> None:
+        """Parameters of the object are its business."""
+
+    def __copy__(self) -> CustomPosterior:
         """Another to be fitted: only the object itself knows which of its parts can be shared."""
-        other = OwnPosterior(deepcopy(self.own))
+        other = CustomPosterior(deepcopy(self.custom))
         other.weights = self.weights
         return other
 
-    def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> OwnPosterior:
+    def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> CustomPosterior:
         """Fit the object."""
         self.labels_, self.n_classes_ = labels, n_classes
         every_row = rows is None or len(rows) == len(labels)
@@ -59,35 +63,35 @@ class OwnPosterior(Posterior):
         self._known = None if every_row or self.takes_rows else rows
         weights = None if self.weights is None else self.weights.relative
         if every_row:
-            self.own.fit(table, labels, n_classes, **_if_any(sample_weight=weights))
+            self.custom.fit(table, labels, n_classes, **_if_any(sample_weight=weights))
         elif self.takes_rows:
-            self.own.fit(table, labels, n_classes, rows=rows, **_if_any(sample_weight=weights))
+            self.custom.fit(table, labels, n_classes, rows=rows, **_if_any(sample_weight=weights))
         else:
             known = None if weights is None else weights[rows]
-            self.own.fit(self._among_known(table), labels[rows], n_classes, **_if_any(sample_weight=known))
+            self.custom.fit(self._among_known(table), labels[rows], n_classes, **_if_any(sample_weight=known))
         return self
 
     def proba(self, table: NeighborTable) -> np.ndarray:
-        """What the object says."""
-        p: np.ndarray = self.own.proba(self._among_known(table))
+        """The probabilities of the object."""
+        p: np.ndarray = self.custom.proba(self._among_known(table))
         return p
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """What the object says of past cases, by its own method or by folds."""
+        """Probabilities of past cases, by the method of the object or by folds."""
         if not self.needs_past_cases:
             return self.proba(table)
-        if self._known is not None or not hasattr(self.own, "leave_one_out_proba"):
+        if self._known is not None or not hasattr(self.custom, "leave_one_out_proba"):
             return self._proba_by_folds(table, rows)
-        p: np.ndarray = self.own.leave_one_out_proba(table, rows)
+        p: np.ndarray = self.custom.leave_one_out_proba(table, rows)
         return p
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """What the object says of past cases, by folds: how its own method leaves one out is not known here."""
+        """Probabilities of past cases by folds: how a method of the object leaves one out is not known here."""
         return super().leave_one_out_proba(table, rows)
 
     def tables(self) -> list[Any]:
         """The object's tables, if it keeps any."""
-        return list(self.own.tables()) if hasattr(self.own, "tables") else []
+        return list(self.custom.tables()) if hasattr(self.custom, "tables") else []
 
     def _among_known(self, table: NeighborTable) -> NeighborTable:
         return table if self._known is None else among(table, self._known, len(self.labels_))

@@ -1,4 +1,4 @@
-"""How often a neighbor had the right label, by how far it was and how clear the vote was."""
+"""Posterior from distances: how often a neighbor had the right label, by how far it was and how clear the vote was."""
 
 from __future__ import annotations
 
@@ -132,15 +132,17 @@ class DistVotesplit(Tabulated):
         return p
 
     def _readings_without_each(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
-        """The line that each counted case reads when its own neighbors are not counted: (n_cases, 20)."""
-        own = self._neighbors_of(
+        """The line that each counted case reads when its neighbors are not counted: (n_cases, 20)."""
+        of_case = self._neighbors_of(
             table, self.labels_[rows], worth_of(rows, self.weights), np.arange(len(table)), len(table)
         )
-        own_line = self.elected_past(table)[1] - 1
-        of_all = _of_all(*self.in_cases(self.counts_.sum(axis=(1, 2))[:, None] - own.sum(axis=2)))[:, None]
+        line_of_case = self.elected_past(table)[1] - 1
+        of_all = _of_all(*self.in_cases(self.counts_.sum(axis=(1, 2))[:, None] - of_case.sum(axis=2)))[:, None]
 
         def past_reading(lines: np.ndarray) -> np.ndarray:
-            same, other = self.in_cases(self.counts_[:, lines] - np.where(lines == own_line, 1, 0)[:, None] * own)
+            same, other = self.in_cases(
+                self.counts_[:, lines] - np.where(lines == line_of_case, 1, 0)[:, None] * of_case
+            )
             return _at_even_odds(same, other, of_all)
 
         return self.between(past_reading, self.elected(table)[1])

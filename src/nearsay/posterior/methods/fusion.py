@@ -2,7 +2,7 @@
 
     table of group 1 ──► posterior ──► log p ─┐
     table of group 2 ──► posterior ──► log p ─┼─► Σ exponent · log p ──► normalized
-    (a group that is missing says nothing)   ─┘
+    (a group that is missing adds nothing)   ─┘
 
 Products are sums of logs, so a hundred groups and ten thousand classes neither
 underflow nor lose a class.
@@ -61,7 +61,7 @@ class Fusion:
         n_classes: int,
         rows: np.ndarray | None = None,
         *,
-        shown: np.ndarray | None = None,
+        has_class: np.ndarray | None = None,
     ) -> Fusion:
         """Learn from past cases.
 
@@ -71,12 +71,12 @@ class Fusion:
             None for a posterior that learns nothing from past cases.
         rows : (n_lines,)
             The row that each line is about; all rows in order where None.
-        shown : (n_groups, n_classes) bool
+        has_class : (n_groups, n_classes) bool
             Whether any row of the class has the group; all of them where None.
         """
         rows = np.arange(len(labels)) if rows is None else rows
         self.n_classes_ = n_classes
-        self._shown = np.ones((len(tables), n_classes), np.bool_) if shown is None else shown
+        self._has_class = np.ones((len(tables), n_classes), np.bool_) if has_class is None else has_class
         self._labels, self._rows = labels, rows
         self.exponents_ = np.ones(len(tables))
         self._exponents_left_out = np.ones((len(rows), len(tables)))
@@ -92,30 +92,30 @@ class Fusion:
             self._learn_exponents(given)
         return self
 
-    def leave_one_out_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+    def leave_one_out_proba(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities (n_lines, n_classes) of the past cases that ``fit`` was given, each by what others taught.
 
         Of each group as its posterior does it; learned exponents are learned
-        anew without each fifth of the cases.
+        again without each fifth of the cases. ``rows`` are those of ``fit``.
         """
         return self._past_proba(tables, lambda posterior: posterior.leave_one_out_proba)
 
-    def recorded_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+    def recorded_proba(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
         """The same for records, as ``Posterior.recorded_proba``."""
         return self._past_proba(tables, lambda posterior: posterior.recorded_proba)
 
     def _past_proba(
-        self, tables: Sequence[NeighborTable], way: Callable[[Posterior], Callable[..., np.ndarray]]
+        self, tables: Sequence[NeighborTable], method: Callable[[Posterior], Callable[..., np.ndarray]]
     ) -> np.ndarray:
         if self._joint is not None:
             return self._joint.leave_one_out_groups(tables, self._rows)
         total = np.zeros((len(tables[0]), self.n_classes_))
-        for posterior, table, shown, exponent in zip(
-            self.posteriors_, tables, self._shown, self._exponents_left_out.T, strict=True
+        for posterior, table, has_class, exponent in zip(
+            self.posteriors_, tables, self._has_class, self._exponents_left_out.T, strict=True
         ):
-            here = has_group(table)
-            p = way(posterior)(table[here], self._rows[here])
-            log_p = _log(self._spread(p, here, len(table), shown))
+            lines = has_group(table)
+            p = method(posterior)(table[lines], self._rows[lines])
+            log_p = _log(self._spread(p, lines, len(table), has_class))
             log_p *= exponent[:, None]
             total += log_p
         return normalized(total)
@@ -124,14 +124,14 @@ class Fusion:
         """Probabilities (n_queries, n_classes); every row sums to 1. A query without any group gets all alike."""
         p = np.empty((len(tables[0]), self.n_classes_))
         for part in row_blocks(len(p), row_bytes=8 * 4 * self.n_classes_):
-            here = [table[part] for table in tables]
-            p[part] = self._product(here) if self._joint is None else self._joint.proba_groups(here)
+            some = [table[part] for table in tables]
+            p[part] = self._product(some) if self._joint is None else self._joint.proba_groups(some)
         return p
 
-    def over(self, labels: np.ndarray, shown: np.ndarray, weights: RowWeights | None) -> Fusion:
-        """What was learned, asked about the neighbors among other rows: these, and as in ``fit`` what is shown."""
+    def over(self, labels: np.ndarray, has_class: np.ndarray, weights: RowWeights | None) -> Fusion:
+        """The same fusion over the neighbors among other rows; ``has_class`` as in ``fit``."""
         other = copy(self)
-        other._labels, other._shown, other.posteriors_ = labels, shown, []
+        other._labels, other._has_class, other.posteriors_ = labels, has_class, []
         for posterior in self.posteriors_:
             again = copy(posterior)
             again.weights = weights
@@ -141,14 +141,14 @@ class Fusion:
         return other
 
     def proba_without(self, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
-        """Probabilities of rows that taught nothing but are among those that answer, each without itself."""
+        """Probabilities of rows that nothing was learned from but that can be neighbors, each without itself."""
         p = self.proba(tables)
         return p if self._joint is None else self._joint.without_the_case(p, tables, rows)
 
-    def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def log_odds(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
         if self._joint is not None:
-            return self._joint.speaks_for(tables, these, others)
+            return self._joint.log_odds(tables, these, others)
         query = np.arange(len(tables[0]))
         log_p = [log_p[query, these] - log_p[query, others] for log_p in self._logs(tables)]
         return np.stack(log_p, axis=1) * self.exponents_
@@ -160,7 +160,7 @@ class Fusion:
 
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         if len(tables) == 1:  # a product of one is itself, and taking logs back and forth takes longer than all else
-            (p,) = self._said(tables)
+            (p,) = self._proba_by_group(tables)
             one: np.ndarray = p / p.sum(axis=1, keepdims=True)
             return one
         total = np.zeros((len(tables[0]), self.n_classes_))
@@ -171,31 +171,31 @@ class Fusion:
 
     def _logs(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
         """The log posterior of each group in turn: (n_queries, n_classes)."""
-        return map(_log, self._said(tables))
+        return map(_log, self._proba_by_group(tables))
 
-    def _said(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
+    def _proba_by_group(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
         """The posterior of each group in turn: (n_queries, n_classes)."""
-        for posterior, table, shown in zip(self.posteriors_, tables, self._shown, strict=True):
-            here = has_group(table)
-            p = posterior.proba(table[here]) if len(here) else np.empty((0, self.n_classes_))
-            yield self._spread(p, here, len(table), shown)
+        for posterior, table, has_class in zip(self.posteriors_, tables, self._has_class, strict=True):
+            lines = has_group(table)
+            p = posterior.proba(table[lines]) if len(lines) else np.empty((0, self.n_classes_))
+            yield self._spread(p, lines, len(table), has_class)
 
-    def _spread(self, p_here: np.ndarray, here: np.ndarray, n_lines: int, shown: np.ndarray) -> np.ndarray:
-        """What a group says, for all lines: it says nothing of those that lack it."""
-        if len(here) == n_lines and shown.all():
-            return p_here
+    def _spread(self, p_lines: np.ndarray, lines: np.ndarray, n_lines: int, has_class: np.ndarray) -> np.ndarray:
+        """The probabilities of a group for all lines: all classes alike where the group is missing."""
+        if len(lines) == n_lines and has_class.all():
+            return p_lines
         p = np.full((n_lines, self.n_classes_), 1 / self.n_classes_)
-        p[here] = p_here
-        # A class that no row shows in this group is neither helped nor harmed by it.
-        p[np.ix_(here, ~shown)] = 1 / self.n_classes_
+        p[lines] = p_lines
+        # A class without a row in this group is neither helped nor harmed by it.
+        p[np.ix_(lines, ~has_class)] = 1 / self.n_classes_
         return p
 
     def _learn_exponents(self, tables: Sequence[NeighborTable]) -> None:
-        """Exponents from posteriors that were fitted without the cases they are asked about."""
+        """Exponents from posteriors that were fitted without the cases they answer."""
         parts: list[Cases] = []
         lines: list[np.ndarray] = []
         plain = Fusion(self.posterior)
-        for fold, of_fold in left_out_folds(plain, tables, self._labels, self.n_classes_, self._rows, self._shown):
+        for fold, of_fold in left_out_folds(plain, tables, self._labels, self.n_classes_, self._rows, self._has_class):
             rows = self._rows[fold]
             for part in row_blocks(len(fold), row_bytes=8 * 4 * self.n_classes_ * len(tables)):
                 logs = plain._logs([table[part] for table in of_fold])
@@ -214,7 +214,7 @@ class Fusion:
 
 
 def _powers(cases: Cases) -> np.ndarray:
-    """The most likely exponents, none below 0: a group that would count against its own best guess is left out."""
+    """The most likely exponents, none below 0: a group that would count against its best guess is left out."""
     counted = np.arange(cases.features.shape[2])
     while len(counted):
         some = replace(cases, features=cases.features[:, :, counted])
@@ -233,7 +233,7 @@ def left_out_folds(
     labels: np.ndarray,
     n_classes: int,
     rows: np.ndarray,
-    shown: np.ndarray | None,
+    has_class: np.ndarray | None,
 ) -> Iterator[tuple[np.ndarray, list[NeighborTable]]]:
     """Fit to four fifths of the cases, and give the last fifth: their lines and tables, five times over.
 
@@ -241,13 +241,13 @@ def left_out_folds(
     out of the table of cases it is judged by. At most 20,000 cases are used.
     """
     some = evenly(len(rows), MOST_CASES)
-    if fusion.posterior.members is None:  # who does not look at the classes is not handed copies of them
+    if fusion.posterior.members is None:  # classes that are not read are not copied
         tables = [replace(table, classes=None, further=()) for table in tables]
     for others, fold in splits(labels[rows[some]]):
-        taught, asked = some[others], some[fold]
-        if len(taught):
-            fusion.fit([table[taught] for table in tables], labels, n_classes, rows[taught], shown=shown)
-            yield asked, [table[asked] for table in tables]
+        rest, lines = some[others], some[fold]
+        if len(rest):
+            fusion.fit([table[rest] for table in tables], labels, n_classes, rows[rest], has_class=has_class)
+            yield lines, [table[lines] for table in tables]
 
 
 def _log(p: np.ndarray) -> np.ndarray:
@@ -278,6 +278,6 @@ def _fitted(
     if table is None:
         posterior.fit(None, labels, n_classes)
     else:
-        here = has_group(table)
-        posterior.fit(table[here], labels, n_classes, rows[here])
+        lines = has_group(table)
+        posterior.fit(table[lines], labels, n_classes, rows[lines])
     return posterior

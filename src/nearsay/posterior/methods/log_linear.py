@@ -1,4 +1,4 @@
-"""Weights of a log-linear pool by maximum likelihood: how much each voice should count.
+"""Weights of a log-linear pool by maximum likelihood.
 
     score of class c  =  offset(c) − Σ_j weight_j · feature_j(c),      probability = softmax of the scores
 
@@ -85,7 +85,7 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, wo
     ends = np.unique([min(CANDIDATES << doubling, n_classes) for doubling in range(n_classes.bit_length())])
     kept, place = np.empty((n, n_candidates(n_classes), n_weights)), np.empty(n, np.int64)
     offsets = np.zeros(kept.shape[:2])
-    order = np.argpartition(closeness, ends[:-1] - 1, axis=1)  # nobody asks for the order between two ends
+    order = np.argpartition(closeness, ends[:-1] - 1, axis=1)  # the order between two ends is not needed
     keep_nearest(features, order, truth, ends, kept, offsets, place)
     return Cases(kept, offsets, place, worth)
 
@@ -153,7 +153,7 @@ def fit_weights(
         lost: float = add_cases(cases, at, p_true, gradient, curvature)
         return lost + float((precision * (at - center) ** 2).sum()) / 2
 
-    now = loss(weights)
+    current = loss(weights)
     for _ in range(STEPS):
         step = np.linalg.solve(curvature, gradient)
         gain = float(gradient @ step)
@@ -162,13 +162,13 @@ def fit_weights(
             break
         for _ in range(HALVINGS):
             trial = loss(weights - step)
-            if trial <= now - gain / 4:
+            if trial <= current - gain / 4:
                 break
             step, gain = step / 2, gain / 2
         else:
             loss(weights)  # rounding is all that is left to gain
             break
-        weights, now = weights - step, trial
+        weights, current = weights - step, trial
     return weights, p_true
 
 

@@ -6,17 +6,22 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal
 
-from nearsay.errors import InputError, unknown_name
-from nearsay.posterior.base import Posterior
+from sklearn.base import BaseEstimator
+
+from nearsay.core.settings import check_choice
+from nearsay.errors import unknown_name
+from nearsay.posterior.base import Posterior, check_past_cases_and_failure
 from nearsay.posterior.methods.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
-from nearsay.posterior.methods.custom_posterior import as_one
+from nearsay.posterior.methods.custom_posterior import CustomPosterior, as_one
 from nearsay.posterior.methods.dist_votesplit import DistVotesplit
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.methods.rank import Rank, RankVotesplit
 from nearsay.posterior.methods.weighted import Weighted
+from nearsay.posterior.past_cases import MAX_PAST_CASES
 
 AUTO: Literal["auto"] = "auto"
+CRITERIA = ("log_posterior", "accuracy")
 
 
 # The names, for type checkers; a test holds them against the table.
@@ -47,34 +52,80 @@ POSTERIORS: dict[str, Callable[..., Posterior]] = {
 }
 
 
-# What "auto" tries where time counts: plain votes, votes that weigh, and the pool, which is nearly always taken.
+# What "auto" tries where time counts: plain votes, weighted votes, and the pool, which is nearly always taken.
 FEW = ("pooled", "proportional", "weighted")
 
 
-def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Posterior:
-    """Give a fresh posterior for a name, a name with its options, or an object.
+class Auto(BaseEstimator):
+    """The posterior that past cases choose: ``posterior="auto"``, with options.
+
+    Parameters
+    ----------
+    criterion : {"log_posterior", "accuracy"}, default="log_posterior"
+        What is chosen by.
+    max_past_cases : int or None, default=10_000
+        How many training rows of a larger collection are asked about the others, at most, to learn
+        from and to choose by. Where all classes are listed (as the pool asks), fewer are, down to a
+        fifth from five times as many rows on, and with several views fewer too, so that asking takes
+        about as long as four searches of that many; learning comes on top. None asks all.
+    model_failure : float, default=0.01
+        As in each posterior that is tried.
+
+    >>> Auto(criterion="accuracy")
+    Auto(criterion='accuracy')
+    """
+
+    def __init__(
+        self,
+        *,
+        criterion: Literal["log_posterior", "accuracy"] = "log_posterior",
+        max_past_cases: int | None = MAX_PAST_CASES,
+        model_failure: float = 0.01,
+    ) -> None:
+        self.criterion = criterion
+        self.max_past_cases = max_past_cases
+        self.model_failure = model_failure
+
+    def check_parameters(self) -> None:
+        """Raise an InputError for parameters that cannot be used."""
+        check_choice("criterion", self.criterion, CRITERIA)
+        check_past_cases_and_failure(self.max_past_cases, self.model_failure)
+
+    def posterior(self, name: str) -> Posterior:
+        """A fresh posterior of this name, with these options."""
+        made = POSTERIORS[name](model_failure=self.model_failure)
+        if made.needs_past_cases:
+            made.max_past_cases = self.max_past_cases
+        return made
+
+
+def is_auto(given: Any) -> bool:
+    """Whether a setting is left to the past cases.
+
+    >>> is_auto("auto"), is_auto(Auto(max_past_cases=500)), is_auto("rank")
+    (True, True, False)
+    """
+    return isinstance(given, Auto) or (isinstance(given, str) and given == AUTO)
+
+
+def as_posterior(posterior: Any) -> Posterior:
+    """Give a fresh posterior for a name or an object.
 
     An object is copied: what the user passed is never written to.
 
-    >>> as_posterior("rank", model_failure=0.0, smoothing="model_failure").model_failure
-    0.0
-    >>> as_posterior(("confmat", {"normalize": "column"}), model_failure=0.01, smoothing="model_failure").normalize
-    'column'
-    >>> as_posterior("propotional", model_failure=0.0, smoothing="model_failure")
+    >>> as_posterior("rank"), as_posterior(Confmat(normalize="column"))
+    (Rank(), Confmat(normalize='column'))
+    >>> as_posterior("propotional")
     Traceback (most recent call last):
     nearsay.errors.InputError: Unknown posterior 'propotional' (did you mean 'proportional'?). Known names: ...
     """
-    name, options = posterior if isinstance(posterior, tuple) and len(posterior) == 2 else (posterior, {})
-    if isinstance(name, str) and name in POSTERIORS:
-        options = {"model_failure": model_failure, **options}
-        if name == "proportional":
-            options = {"smoothing": smoothing, **options}
-        try:
-            return POSTERIORS[name](**options)
-        except TypeError as error:
-            raise InputError(f"The posterior {name!r} does not take these options: {error}.") from None
-    if callable(getattr(posterior, "fit", None)) and callable(getattr(posterior, "proba", None)):
-        return as_one(deepcopy(posterior))
+    if isinstance(posterior, str) and posterior in POSTERIORS:
+        return POSTERIORS[posterior]()
+    is_object = not isinstance(posterior, type)
+    if is_object and callable(getattr(posterior, "fit", None)) and callable(getattr(posterior, "proba", None)):
+        made = as_one(deepcopy(posterior))
+        made.check_parameters()
+        return made
     hint = " You can also pass an object with fit(table, labels, n_classes) and proba(table)."
     raise unknown_name("posterior", posterior, [*POSTERIORS, AUTO], hint)
 
@@ -82,9 +133,14 @@ def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Pos
 def name_of(posterior: Any) -> str:
     """A word for a posterior in tables and sentences.
 
-    >>> name_of("rank"), name_of(("confmat", {"normalize": "column"})), name_of(Pooled())
-    ('rank', 'confmat', 'Pooled')
+    >>> name_of("rank"), name_of(Pooled(members=(1, 4))), name_of(Auto())
+    ('rank', 'pooled', 'auto')
     """
-    if isinstance(posterior, tuple):
-        posterior = posterior[0]
-    return posterior if isinstance(posterior, str) else type(posterior).__name__
+    if isinstance(posterior, str):
+        return posterior
+    if isinstance(posterior, Auto):
+        return AUTO
+    if isinstance(posterior, CustomPosterior):
+        posterior = posterior.custom
+    names = {kind: name for name, kind in POSTERIORS.items()}
+    return names.get(type(posterior), type(posterior).__name__)

@@ -1,7 +1,7 @@
-"""What the posteriors that look past cases up in a table have in common.
+"""Base of the posteriors that look past cases up in a table.
 
-Every row of the collection was once a query: left out by its number, its
-neighbors voted, and its true label is known. Such *past cases* are counted in
+Every row of the collection is asked as a query, left out by its number: its
+neighbors vote, and its true label is known. Such *past cases* are counted in
 cells that a new query can be matched with. Counts are whole numbers, or sums of
 weights that are as exact, and add up in any order; what is read from them is computed from the counts alone.
 
@@ -27,7 +27,8 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.methods.proportional import Proportional, check_smoothing
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.past_cases import MAX_PAST_CASES
 from nearsay.posterior.row_weights import RowWeights
 
 # Gives parts of a leave-one-out table with the rows that their lines are about; None for all rows in order.
@@ -120,16 +121,16 @@ def past_cases(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None
 
     Left out are rows without any neighbor, and the only row of a class: no other row has its label.
     """
-    tells = telling(table, labels, rows)
+    usable = is_usable(table, labels, rows)
     rows = np.arange(len(labels)) if rows is None else rows
-    return (table, rows) if tells.all() else (table[tells], rows[tells])
+    return (table, rows) if usable.all() else (table[usable], rows[usable])
 
 
-def telling(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+def is_usable(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     """Which lines of a leave-one-out table something can be learned from: (n_lines,) bool."""
     truth = labels if rows is None else labels[rows]
-    tells: np.ndarray = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
-    return tells
+    usable: np.ndarray = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
+    return usable
 
 
 def worth_of(rows: np.ndarray, weights: RowWeights | None) -> np.ndarray:
@@ -174,8 +175,9 @@ class Tabulated(Posterior):
     takes_weights = True
     counts_cases = True
 
-    def __init__(self, *, model_failure: float = 0.01) -> None:
+    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
         self.model_failure = model_failure
+        self.max_past_cases = max_past_cases
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases of a leave-one-out table; line i is about row ``rows[i]``, or row i."""
@@ -184,9 +186,9 @@ class Tabulated(Posterior):
     def fit_blocks(self, blocks: Blocks, n_neighbors: int, labels: np.ndarray, n_classes: int) -> Self:
         """The same from a leave-one-out table that is never held: (table, rows) of some rows at a time.
 
-        ``blocks`` is called once, or twice where all cases have to be looked at before the first is counted.
+        ``blocks`` is called once, or twice where all cases have to be read before the first is counted.
         """
-        self._check()
+        self.check_parameters()
         self.n_classes_ = n_classes
         self.n_neighbors_ = n_neighbors
         self.class_size_ = typical_class_size(labels)
@@ -226,7 +228,7 @@ class Tabulated(Posterior):
         Exactly what a fit without that case would say.
         """
         rows = np.arange(len(self.labels_)) if rows is None else rows
-        counted = telling(table, self.labels_, rows)
+        counted = is_usable(table, self.labels_, rows)
         p = np.empty((len(table), self.n_classes_))
         p[~counted] = self.proba(table[~counted])
         if self.n_cases_ == 1:
@@ -236,7 +238,7 @@ class Tabulated(Posterior):
         return p
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
         return self.proba(table)
 
     def elected(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
@@ -262,10 +264,6 @@ class Tabulated(Posterior):
 
     def _matching(self) -> np.ndarray:
         return matching_votes(self.n_neighbors_, self.class_size_)
-
-    def _check(self) -> None:
-        """Say what is wrong with the parameters."""
-        check_smoothing("model_failure", self.model_failure)
 
     def _clear(self, tables: Iterator[NeighborTable]) -> None:
         """Start all counts from zero; ``tables`` hold the cases to come, for those who have to know them."""

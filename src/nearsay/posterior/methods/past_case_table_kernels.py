@@ -158,12 +158,12 @@ def give_columns_left_out(  # type: ignore[no-untyped-def]
                 i, r = place // width, place % width
                 column[truth[i]] += worth[i] * (scale[i] * reading[cells[i], r] - share[i])
         i = alike[a]
-        own = share[i]
+        of_case = share[i]
         for r in range(n_listed[i]):
             if numbers[i, r] == c:
-                own = scale[i] * reading[cells[i], r]
+                of_case = scale[i] * reading[cells[i], r]
         p[i, :] = column / (n_classes + n_true)
-        p[i, truth[i]] = (column[truth[i]] - worth[i] * own) / (n_classes + n_true[truth[i]] - worth[i])
+        p[i, truth[i]] = (column[truth[i]] - worth[i] * of_case) / (n_classes + n_true[truth[i]] - worth[i])
         p[i, :] = p[i] * ((1.0 - model_failure) / _total(p[i])) + spread
 
 
@@ -217,9 +217,9 @@ def give_by_distance(indices, distances, labels, cells, reading, low, width, mod
         p[i, :] = 0.0
         for j in range(indices.shape[1]):
             if indices[i, j] >= 0:
-                said = reading[cells[i], distance_bin(distances[i, j], low, width, reading.shape[1])]
+                value = reading[cells[i], distance_bin(distances[i, j], low, width, reading.shape[1])]
                 c = labels[indices[i, j]]
-                p[i, c] = max(p[i, c], said)
+                p[i, c] = max(p[i, c], value)
         total = _total(p[i])
         if total > 0.0:
             p[i, :] = p[i] * ((1.0 - model_failure) / total) + spread

@@ -1,16 +1,16 @@
-"""The log-linear pool: how far each class is, in every view of the rows, weighed by what past cases teach.
+"""The log-linear pool: how far each class is, in every view of the rows, with weights learned from past cases.
 
     score of class c = −Σ_{s,m} b_{s,m} · log(mean distance of the m nearest members of c in view s)
-                       + b_size · log(rows of c) + Σ_t b_t · log(what model t beside says of c)
+                       + b_size · log(rows of c) + Σ_t b_t · log(p of model t for c)
 
 Where rows have weights, the log likelihood of a past case counts as much as its
 row, and so does a row in the size of its class; distances, and means of them, are
 the same for all.
 
-One member says how near the class comes, many how dense it is around. A class
+One member shows how near the class comes, many how dense it is around. A class
 as near as 1/2 of another's distance gains b·log 2: in d dimensions the density
-of a class falls with distance to the power d, so the weights of a view say how
-many dimensions its distances are worth, and views that say the same share them.
+of a class falls with distance to the power d, so the weights of a view are as
+many dimensions as its distances are worth, and redundant views share them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,18 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
 from nearsay.posterior.methods.log_linear import PRECISION, Cases, fit_weights, likeliest, n_candidates, stack
 from nearsay.posterior.methods.past_case_table import listed_classes
-from nearsay.posterior.methods.pooled_on_gpu import pooled_there
-from nearsay.posterior.past_cases import possible_members
+from nearsay.posterior.methods.pooled_features import (
+    class_views,
+    far_by_size,
+    from_nearest,
+    is_known,
+    n_models,
+    shared_members,
+    usual_distance,
+    usual_size,
+)
+from nearsay.posterior.methods.pooled_on_gpu import pooled_on_gpu
+from nearsay.posterior.past_cases import MAX_PAST_CASES, possible_members
 from nearsay.posterior.row_weights import relative_weights
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
@@ -45,10 +55,10 @@ FLOOR = 0.3
 # With nothing to learn from, halving a distance doubles the odds.
 UNTAUGHT = 1.0
 
-# Views say much the same. Were it all, their weights would only add up, and the prior should hold each as many times as
-# closely; were it nothing, no closer. The truth lies between: by the root of their number. Feature groups say other
-# things than one another, and do not count. What a model says are probabilities already, so its weight is less than 1,
-# not a few: past cases that are all right would let it run off.
+# Views are correlated. Were they equal, their weights would only add up, and the prior should hold each as many
+# times as closely; were they independent, no closer. The truth lies between: by the root of their number. Feature
+# groups measure different things, and do not count. A model gives probabilities already, so its weight is less than
+# 1, not a few: past cases that are all right would let it grow without end.
 MODEL_PRECISION = 10.0
 
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
@@ -69,17 +79,20 @@ class Pooled(GroupPosterior):
         number. A number that the usual class could not fill when one of its
         rows is left out is lowered to what it can. Of a class with fewer
         members the mean is that of those there are. Past the 16 nearest classes,
-        the first member alone is looked at, and the log of the mean is taken to
+        the first member alone is used, and the log of the mean is taken to
         be as much larger as that of the 16th class usually is (``gaps_``).
+    max_past_cases : int or None, default=10_000
+        How many rows of a larger collection are asked about the others to learn from, at most; fewer where classes
+        are many. None asks all.
 
     Attributes
     ----------
     weights_ : (n_views, n_numbers)
-        Feature groups, and further views of the rows, each with its own.
+        For each feature group, and each further view of the rows.
     size_weight_ : float
         How much the log of a class's number of rows counts.
     model_weights_ : (n_models,)
-        How much each model counts that is asked beside.
+        How much each companion model counts.
     members_ : (n_numbers,) the numbers that are used.
     gaps_ : (n_groups, n_numbers)
     model_failure_ : float
@@ -101,9 +114,16 @@ class Pooled(GroupPosterior):
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
 
-    def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4, 16, 64)) -> None:
+    def __init__(
+        self,
+        *,
+        model_failure: float = 0.01,
+        members: Sequence[int] = (1, 4, 16, 64),
+        max_past_cases: int | None = MAX_PAST_CASES,
+    ) -> None:
         self.model_failure = model_failure
         self.members = members
+        self.max_past_cases = max_past_cases
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Learn the weights of one feature group."""
@@ -123,13 +143,13 @@ class Pooled(GroupPosterior):
     def _fit(
         self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray
     ) -> tuple[Cases, np.ndarray]:
-        """``fit_groups``; gives what was learned from, and which lines that is about."""
+        """``fit_groups``; gives the cases that it learned from, and their lines."""
         self.labels_, self.n_classes_ = labels, n_classes
         self._among = None
         self._take_sizes()
-        groups = _views(tables)
-        self.members_ = _members_told(possible_members(self.members, labels), groups)
-        self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
+        groups = class_views(tables)
+        self.members_ = shared_members(possible_members(self.members, labels), groups)
+        self.floors_ = [FLOOR * usual_distance(near) for near in groups]
         self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
         teachers = self._teachers(tables, rows)
         cases = self._cases(tables, rows, teachers)
@@ -139,7 +159,7 @@ class Pooled(GroupPosterior):
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
                 stacklevel=3,
             )
-        self._learn(cases, len(groups), _n_models(tables))
+        self._learn(cases, len(groups), n_models(tables))
         return cases, teachers
 
     def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
@@ -151,7 +171,7 @@ class Pooled(GroupPosterior):
 
     def _take_sizes(self) -> None:
         sizes, worth = self._sizes()
-        self._far_by_size = _far_by_size(sizes, worth, _usual_size(sizes, worth))
+        self._far_by_size = far_by_size(sizes, worth, usual_size(sizes, worth))
 
     def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
         shape = (n_views, len(self.members_))
@@ -178,7 +198,7 @@ class Pooled(GroupPosterior):
 
         The class of a case counts one row less, as it does when the case is
         new. What else ``fit`` took from the table, the usual distance and the
-        usual size of a class, does not tell the label of a case, and stays.
+        usual size of a class, does not depend on the label of a case, and stays.
         """
         return self.leave_one_out_groups([table], rows)
 
@@ -211,12 +231,12 @@ class Pooled(GroupPosterior):
         n_folds: int,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lines and their probabilities, by weights that the ``cases`` of the other folds teach."""
-        for taught, asked in splits(self.labels_[rows], n_folds):
+        for rest, fold in splits(self.labels_[rows], n_folds):
             others = copy(self)
-            some = cases[np.flatnonzero(np.isin(teachers, taught))]
+            some = cases[np.flatnonzero(np.isin(teachers, rest))]
             others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)
-            some_tables = [table[asked] for table in tables]
-            yield asked, others.without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
+            some_tables = [table[fold] for table in tables]
+            yield fold, others.without_the_case(others.proba_groups(some_tables), some_tables, rows[fold])
 
     def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """How many rows each class has, and how much they count together."""
@@ -228,19 +248,19 @@ class Pooled(GroupPosterior):
         return sizes, np.bincount(labels, self.weights.values[rows], minlength=self.n_classes_)
 
     def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
-        """The same with one row less in the class of each case: it is not there when the case is new.
+        """The same with one row less in the class of each case, as when the case is new.
 
         A size only scales the odds of its class, so the others' shares keep their proportions.
         """
-        own, (sizes, worth) = self.labels_[rows], self._sizes()
+        truth, (sizes, worth) = self.labels_[rows], self._sizes()
         case = 1 if self.weights is None else self.weights.values[rows]
-        without = _far_by_size(sizes[own] - 1, worth[own] - case, _usual_size(sizes, worth))
-        farther = without - self._far_by_size[own]
-        odds = np.where(_told(_views(tables), tables), np.exp(-self.size_weight_ * farther), 1.0)
+        without = far_by_size(sizes[truth] - 1, worth[truth] - case, usual_size(sizes, worth))
+        farther = without - self._far_by_size[truth]
+        odds = np.where(is_known(class_views(tables), tables), np.exp(-self.size_weight_ * farther), 1.0)
         even, cases = self.model_failure_ / self.n_classes_, np.arange(len(p))
         p = p - even
-        share = p[cases, own] / (1 - self.model_failure_)
-        p[cases, own] *= odds
+        share = p[cases, truth] / (1 - self.model_failure_)
+        p[cases, truth] *= odds
         p /= (1 + share * (odds - 1))[:, None]
         p += even
         return p
@@ -251,10 +271,10 @@ class Pooled(GroupPosterior):
 
     def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
-        views = _views(tables)
-        there = self.proba_there(tables[0]) if len(tables) == 1 else None
-        if there is not None:
-            return np.asarray(there.cpu().numpy())
+        views = class_views(tables)
+        on_gpu = self.proba_on_gpu(tables[0]) if len(tables) == 1 else None
+        if on_gpu is not None:
+            return np.asarray(on_gpu.cpu().numpy())
         if len(views) == 1 and tables[0].model_log_p is None and views[0].numbers.shape[1] < self.n_classes_:
             return self._proba_of_listed(views[0])
         p = np.empty((len(tables[0]), self.n_classes_))
@@ -262,13 +282,13 @@ class Pooled(GroupPosterior):
             p[part] = self._softmax(self._features(tables, part))
         return p
 
-    def proba_there(self, table: NeighborTable) -> Any | None:
+    def proba_on_gpu(self, table: NeighborTable) -> Any | None:
         near = listed_classes(table)
         if not isinstance(near, ClassesOnGpu) or table.further or table.model_log_p is not None:
             return None
         by_size = self.size_weight_ * self._far_by_size
         learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]
-        return pooled_there(near, *learned, by_size, self.model_failure_)
+        return pooled_on_gpu(near, *learned, by_size, self.model_failure_)
 
     def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
         """The same where few of many classes are listed: all others are alike, so one score stands for them."""
@@ -291,7 +311,7 @@ class Pooled(GroupPosterior):
         p += self.model_failure_ / self.n_classes_
         return p
 
-    def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def log_odds(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
         odds = np.empty((len(these), len(tables)))
         for part in self._blocks(len(these), tables):
@@ -315,30 +335,30 @@ class Pooled(GroupPosterior):
         for part in self._blocks(len(usable), tables):
             features = self._features(tables, part if everyone else usable[part])
             nearest = np.zeros(features.shape[:2])
-            n_of_views = features.shape[2] - 1 - _n_models(tables)
+            n_of_views = features.shape[2] - 1 - n_models(tables)
             for number in (*range(0, n_of_views, len(self.members_)), *range(n_of_views, features.shape[2] - 1)):
-                nearest += _from_nearest(features[:, :, number])  # of nearest members, and of models
-            taught = rows[usable[part]]
-            parts.append(likeliest(features, self.labels_[taught], nearest, relative_weights(self.weights, taught)))
+                nearest += from_nearest(features[:, :, number])  # of nearest members, and of models
+            of_part = rows[usable[part]]
+            parts.append(likeliest(features, self.labels_[of_part], nearest, relative_weights(self.weights, of_part)))
         if not parts:
             return Cases(np.empty((0, 1, 1)), np.empty((0, 1)), np.empty(0, np.int64))
         return stack(parts)
 
     def _n_features(self, tables: Sequence[NeighborTable]) -> int:
-        return len(_views(tables)) * len(self.members_) + _n_models(tables) + 1
+        return len(class_views(tables)) * len(self.members_) + n_models(tables) + 1
 
     def _blocks(self, n_queries: int, tables: Sequence[NeighborTable]) -> Iterator[slice]:
         return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * self._n_features(tables))
 
     def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
         """(queries of this part, classes, features): views × numbers log mean distances, −log p of models, size."""
-        views = [view[part] for view in _views(tables)]
+        views = [view[part] for view in class_views(tables)]
         out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
         self._fill_features(views, out)
         if tables[0].model_log_p is not None:
-            out[:, :, -1 - _n_models(tables) : -1] = -tables[0].model_log_p[part]
+            out[:, :, -1 - n_models(tables) : -1] = -tables[0].model_log_p[part]
         # Of a query without any group nothing is known, not even that: all classes are alike.
-        out[:, :, -1] = _told(views, tables)[:, None] * self._far_by_size
+        out[:, :, -1] = is_known(views, tables)[:, None] * self._far_by_size
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
@@ -358,18 +378,18 @@ class Pooled(GroupPosterior):
         missing = set(self.members_.tolist()) - set(near.members)
         if missing:
             raise InputError(
-                f"This pool averages {self.members_.tolist()} members, but the table tells the means of"
+                f"This pool averages {self.members_.tolist()} members, but the table has the means of"
                 f" {list(near.members)}. Search with members={tuple(self.members_.tolist())}."
             )
         return np.searchsorted(near.members, self.members_)
 
     def _gaps(self, near: NearestClasses, floor: float) -> np.ndarray:
-        """How much larger the log means of the last class told in full are than that of its nearest member."""
+        """How much larger the log means of the last class with all means are than that of its nearest member."""
         columns, n_near = self._columns(near), near.means.shape[1]
-        there = np.flatnonzero(near.nearest[:, n_near - 1 : n_near] < np.inf)
-        if n_near < MEMBERS_OF_NEAREST or not len(there):
+        full = np.flatnonzero(near.nearest[:, n_near - 1 : n_near] < np.inf)
+        if n_near < MEMBERS_OF_NEAREST or not len(full):
             return np.zeros(len(columns))
-        means, nearest = near.means[there, -1][:, columns], near.nearest[there, n_near - 1]
+        means, nearest = near.means[full, -1][:, columns], near.nearest[full, n_near - 1]
         gaps: np.ndarray = (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
         return gaps
 
@@ -381,45 +401,6 @@ class Pooled(GroupPosterior):
         p *= 1 - self.model_failure_
         p += self.model_failure_ / self.n_classes_
         return p
-
-
-def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
-    """All that is known of the classes: in each group, and in further views of it."""
-    return [view for table in tables for view in (listed_classes(table), *table.further)]
-
-
-def _from_nearest(far: np.ndarray) -> np.ndarray:
-    """How much farther than the nearest class each one is, where the usual one is 1 farther.
-
-    What a model says may range over hundreds, and logs of distances over tenths: so they are heard alike.
-    """
-    farther = far - far.min(axis=1, keepdims=True)
-    usual = farther.mean(axis=1, keepdims=True)
-    return np.asarray(farther / np.where(usual > 0, usual, 1.0))
-
-
-def _n_models(tables: Sequence[NeighborTable]) -> int:
-    return 0 if tables[0].model_log_p is None else tables[0].model_log_p.shape[2]
-
-
-def _told(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
-    """Of which queries anything is known: (n_queries,) bool."""
-    told: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].model_log_p is not None)
-    return told
-
-
-def _far_by_size(sizes: np.ndarray, worth: np.ndarray, usual: float) -> np.ndarray:
-    """−log of how much the rows of each class count together; ``sizes`` says how many they are.
-
-    A class of one row is never the truth of a past case, so nothing is learned
-    about such: it counts as one of the usual size, neither helped nor harmed.
-    """
-    far: np.ndarray = -np.log(np.where(sizes > 1, worth, usual))
-    return far
-
-
-def _usual_size(sizes: np.ndarray, worth: np.ndarray) -> float:
-    return float(np.median(worth[sizes > 1])) if (sizes > 1).any() else 1.0
 
 
 def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None = None) -> float:
@@ -440,21 +421,3 @@ def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None =
         rise += BELIEF / share - BELIEF / (1 - share)
         low, high = (share, high) if rise > 0 else (low, share)
     return high
-
-
-def _members_told(members: tuple[int, ...] | None, groups: Sequence[NearestClasses]) -> np.ndarray:
-    """Those of these numbers whose means all tables tell."""
-    told = [number for number in members or () if all(number in near.members for near in groups)]
-    if not told:
-        raise InputError(
-            f"A pool with these classes averages {list(members or ())} members, but the tables tell the means of"
-            f" {' and '.join(str(list(near.members)) for near in groups)}. Search with the same members."
-        )
-    return np.array(told)
-
-
-def _usual_distance(near: NearestClasses) -> float:
-    """The median distance to the nearest class, of those that are not 0; 1 where all are."""
-    nearest = near.nearest[:, 0] if near.nearest.size else np.empty(0)
-    positive = nearest[(nearest > 0) & (nearest < np.inf)]
-    return float(np.median(positive)) if len(positive) else 1.0

@@ -1,4 +1,4 @@
-"""The log-linear pool on the device that found the classes: what ``Pooled`` says of one view, as tensors.
+"""The log-linear pool of one view on a GPU, as tensors.
 
 The same sums as on the processor. Its logarithms and exponentials may end in another digit there, so probabilities
 agree to about 14 digits. Sums over classes fold halves onto each other, or are made by one program of a kernel, so that
@@ -16,11 +16,11 @@ from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.search.gpu.kernels import jit
 from nearsay.search.gpu.kernels import pool_kernels as kernels
 
-# More classes than this go by torch's own operations.
+# More classes than this go by the operations of torch.
 MOST_LANES = 1 << 14
 
 
-def pooled_there(
+def pooled_on_gpu(
     near: ClassesOnGpu,
     columns: np.ndarray,
     floor: float,
@@ -34,7 +34,7 @@ def pooled_there(
     Parameters
     ----------
     columns, gaps, weights : of each number of members: its column in the means, how much larger the log mean of a class
-        that is not told in full is taken to be, and how much it counts.
+        whose means are not listed is taken to be, and how much it counts.
     floor : what is added to every distance.
     by_size : (n_classes,) what the size of a class takes off its score.
     model_failure : the share spread evenly.
@@ -48,12 +48,12 @@ def pooled_there(
     log_far = torch.log(far + floor)
     scores = -(log_far * float(weights.sum()) + float(weights @ gaps))
     nearest = near.near
-    told = torch.zeros(nearest.shape, dtype=torch.float64, device=device)
+    of_near = torch.zeros(nearest.shape, dtype=torch.float64, device=device)
     for column, weight in zip(columns.tolist(), weights.tolist(), strict=True):
-        told = told - weight * torch.log(near.near_means[:, :, column] + floor)
+        of_near = of_near - weight * torch.log(near.near_means[:, :, column] + floor)
     # Classes that only fill up are written past the end.
     scores = torch.nn.functional.pad(scores, (0, 1))
-    scores.scatter_(1, torch.where(nearest >= 0, nearest, n_classes), told)
+    scores.scatter_(1, torch.where(nearest >= 0, nearest, n_classes), of_near)
     scores = torch.where(listed, scores[:, :n_classes], 0.0)
     # A class without members stands at the mean of the others; of a query without any class nothing is known.
     n_listed = listed.sum(dim=1, keepdim=True)
@@ -77,12 +77,12 @@ def by_kernel(
     far, device = near.by_class, near.by_class.device
     n_near, n_means = near.near_means.shape[1:]
     learned = np.concatenate([[floor, weights.sum(), weights @ gaps, model_failure], weights, by_size])
-    there = torch.from_numpy(learned).to(device)
+    on_gpu = torch.from_numpy(learned).to(device)
     used = torch.from_numpy(np.asarray(columns, np.int32)).to(device)
     p = torch.empty_like(far)
     if len(far):
         kernels.pool_of_line[(len(far),)](
-            *(far, near.near, near.near_means, used, there[4:], there[4 + len(weights) :], there, p),
+            *(far, near.near, near.near_means, used, on_gpu[4:], on_gpu[4 + len(weights) :], on_gpu, p),
             *(far.shape[1], n_near, n_means, len(weights)),
             NEAR=1 << max(0, n_near - 1).bit_length(),
             LANES=max(32, 1 << (far.shape[1] - 1).bit_length()),

@@ -1,4 +1,4 @@
-"""The share of the votes as a probability, with a little kept for classes that no neighbor has."""
+"""Proportional votes: the share of the votes as a probability, smoothed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Self
 import numpy as np
 
 from nearsay.core.settings import check_choice
-from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.votes import count_votes, neighbor_labels
@@ -74,38 +73,26 @@ class Proportional(Posterior):
         self.model_failure = model_failure
         self.smoothing = smoothing
 
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice("smoothing", self.smoothing, SMOOTHINGS)
+
     def fit(
         self, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
     ) -> Self:
-        """Remember the labels; there is nothing to learn from past cases."""
-        check_smoothing(self.smoothing, self.model_failure)
+        """Remember the labels; nothing is learned from past cases."""
+        self.check_parameters()
         self.labels_ = labels
         self.n_classes_ = n_classes
         return self
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes); every row sums to 1."""
-        said, there = neighbor_labels(table, self.labels_), table.indices >= 0
+        labels, is_neighbor = neighbor_labels(table, self.labels_), table.indices >= 0
         if self.weights is None:
-            votes, cast = count_votes(said, self.n_classes_), np.count_nonzero(there, axis=1, keepdims=True)
+            votes, cast = count_votes(labels, self.n_classes_), np.count_nonzero(is_neighbor, axis=1, keepdims=True)
         else:
-            weights = np.where(there, self.weights.values[table.indices], 0.0)
-            votes = self.weights.in_rows(count_votes(said, self.n_classes_, weights))
+            weights = np.where(is_neighbor, self.weights.values[table.indices], 0.0)
+            votes = self.weights.in_rows(count_votes(labels, self.n_classes_, weights))
             cast = self.weights.in_rows(weights.sum(axis=1, keepdims=True))
         return SMOOTHINGS[self.smoothing](votes, cast, self.n_classes_, self.model_failure)
-
-
-def check_smoothing(smoothing: str, model_failure: float) -> None:
-    """Say what is wrong with a smoothing or its share.
-
-    >>> check_smoothing("laplace", 0.01)
-    Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown smoothing 'laplace'. Known names: add-one, model_failure.
-    """
-    check_choice("smoothing", smoothing, SMOOTHINGS)
-    number = isinstance(model_failure, int | float | np.number) and not isinstance(model_failure, bool)
-    if not number or not 0 <= model_failure < 1:
-        raise InputError(
-            "model_failure is the share of the probability spread over all classes: a number from 0 up to but not"
-            f" including 1 (at 1 the neighbors would have no say); got {model_failure!r}."
-        )

@@ -1,4 +1,4 @@
-"""How often the true label stood at each rank, over all past cases or by how clear their vote was.
+"""Posteriors from ranks: how often the true label was at each rank, over all past cases or by how clear their vote was.
 
 Counts of ranks become probabilities of ranks, though most of the late ranks were
 seen once or never. Columns are the ranks 1 … C of the true label among all classes

@@ -83,9 +83,9 @@ def _newton_step(likelihood: np.ndarray, share: np.ndarray, mixture: np.ndarray)
     # Least squares on the triangular factor: as many equations as components, however many cases there are.
     curvature = root.T @ root
     # Relative to each component: shares and ratios of cases may differ by many powers of ten.
-    own = np.diag(curvature)
-    some = own > SMALLEST * own.max()  # a component that explains no case has no place in the best mixture
-    units = np.sqrt(own[some])
+    diagonal = np.diag(curvature)
+    some = diagonal > SMALLEST * diagonal.max()  # a component that explains no case has no place in the best mixture
+    units = np.sqrt(diagonal[some])
     curvature = curvature[np.ix_(some, some)] / np.outer(units, units)
     factor = np.linalg.cholesky(curvature + RIDGE * np.eye(len(units))).T
     wanted = np.linalg.solve(factor.T, (2 * (root.T @ np.sqrt(share)) - 1)[some] / units)

@@ -1,4 +1,4 @@
-"""Votes that weigh: by the rank of the neighbor, or by which row it is."""
+"""Weighted votes: weights learned for the rank of the neighbor, or for each row."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.methods.past_case_table import CaseTable, past_cases, warn_of_no_past_cases
-from nearsay.posterior.methods.proportional import check_smoothing
 from nearsay.posterior.methods.rank_weights import decreasing_weights
+from nearsay.posterior.past_cases import MAX_PAST_CASES
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 from nearsay.posterior.votes import neighbor_labels
 
@@ -63,8 +63,8 @@ def weights_by_row(
         ), slope
 
     with one_blas_thread():  # the vectors are short: threads would wait for each other longer than they work
-        found = minimize(surprise, np.zeros(len(labels)), jac=True, method="L-BFGS-B")
-    weights: np.ndarray = expit(found.x)
+        solution = minimize(surprise, np.zeros(len(labels)), jac=True, method="L-BFGS-B")
+    weights: np.ndarray = expit(solution.x)
     return weights
 
 
@@ -82,6 +82,8 @@ class Weighted(Posterior):
         One weight for each rank of a neighbor, never larger than that of a
         nearer one; or one for each row of the collection, from 0 to 1, shared
         out among the neighbors of a query.
+    max_past_cases : int or None, default=10_000
+        How many rows of a larger collection are asked about the others to learn from, at most; None for all.
 
     Attributes
     ----------
@@ -100,18 +102,24 @@ class Weighted(Posterior):
 
     takes_weights = True
 
-    def __init__(self, *, model_failure: float = 0.01, by: str = "rank") -> None:
+    def __init__(
+        self, *, model_failure: float = 0.01, by: str = "rank", max_past_cases: int | None = MAX_PAST_CASES
+    ) -> None:
         self.model_failure = model_failure
         self.by = by
+        self.max_past_cases = max_past_cases
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.by not in LEARNERS:
+            raise unknown_name("kind of weights", self.by, LEARNERS)
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Learn the weights from the past cases of a leave-one-out table; line i is about row ``rows[i]``, or row i.
 
         Without a past case that had a neighbor of its own label all weights are equal.
         """
-        check_smoothing("model_failure", self.model_failure)
-        if self.by not in LEARNERS:
-            raise unknown_name("kind of weights", self.by, LEARNERS)
+        self.check_parameters()
         warn_of_no_past_cases(labels)
         self.labels_ = labels
         self.n_classes_ = n_classes

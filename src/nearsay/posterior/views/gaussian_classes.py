@@ -1,10 +1,10 @@
-"""Classes as Gaussians: how likely a row is in the cloud of each class, told beside how far its members are.
+"""Gaussian classes: how likely a row is in the cloud of each class, pooled with how far its members are.
 
     rows ──► columns of one scale ──► directions, whitened ──► how far from the mean of a class, as it spreads
              (or normal scores)
 
-Neighbors say what is near; the mean and the spread of all members say what a class is like where few of them are near.
-The spread of a class is its own as far as its rows tell, and that of all classes together for the rest.
+Neighbors show what is near; the mean and the spread of all members show what a class is like where few of them are
+near. The covariance of a class is mixed with that within all classes, the more the fewer rows it has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from nearsay.posterior.views.row_transforms import (
 # many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
 MOST_DIRECTIONS = 64
 MOST_PRODUCTS = 4e9
-# What is said of rows × classes is held; with more than these there is nothing said.
+# Probabilities of rows × classes are held; with more than these none are computed.
 MOST_ANSWERS = 1 << 24
 
 # Normal scores are read between so many values of a column, and are those of no more than 99 rows in 100.
@@ -71,7 +71,7 @@ class GaussianClasses(ClassifierMixin, BaseEstimator):
         with one_blas_thread():
             n_directions = min(MOST_DIRECTIONS, max(1, int(np.sqrt(MOST_PRODUCTS / (n * n_classes)))))
             basis = principal_directions(columns - columns.mean(axis=0), n_directions)
-            # Around their own means rows spread less than around the true ones; a class takes the place of a row.
+            # Around the means of samples rows spread less than around the true ones: n − n_classes degrees of freedom.
             unbiased = np.sqrt(max(n - n_classes, 1) / n)
             self._whitening = unbiased * basis @ ClassSpread(along(columns, basis), labels).factor(power=1.0, pull=0.0)
             whitened = columns @ self._whitening
@@ -119,8 +119,8 @@ class ColumnQuantiles:
     values, shares : (n_values,) of all columns.
     starts : (n_columns + 1,) where each column begins, and where the last ends.
 
-    >>> found = ColumnQuantiles.of(np.array([[3.0], [1.0], [3.0], [8.0]]))
-    >>> found.values, found.shares
+    >>> quantiles = ColumnQuantiles.of(np.array([[3.0], [1.0], [3.0], [8.0]]))
+    >>> quantiles.values, quantiles.shares
     (array([1., 3., 8.]), array([0.125, 0.5  , 0.875]))
     """
 
@@ -150,8 +150,8 @@ class ColumnQuantiles:
     def normal_scores(self, columns: np.ndarray) -> np.ndarray:
         """Where a standard normal has as large a share below as lies below each number: (n_rows, n_columns).
 
-        >>> found = ColumnQuantiles(np.array([0.0, 2.0, 4.0]), np.array([0.16, 0.5, 0.84]), np.array([0, 3]))
-        >>> found.normal_scores(np.array([[1.0], [2.0], [9.0]])).ravel().round(2)
+        >>> quantiles = ColumnQuantiles(np.array([0.0, 2.0, 4.0]), np.array([0.16, 0.5, 0.84]), np.array([0, 3]))
+        >>> quantiles.normal_scores(np.array([[1.0], [2.0], [9.0]])).ravel().round(2)
         array([-0.44,  0.  ,  0.99])
         """
         shares = np.empty(columns.shape)

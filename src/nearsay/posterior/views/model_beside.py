@@ -1,10 +1,10 @@
-"""A model of the user's own that is asked beside the neighbors: what it says of queries, and of rows it had not seen.
+"""Companion models: classifiers whose probabilities are pooled with the neighbors.
 
     rows ──► model ──► log probabilities ─┐
     rows ──► neighbors ──► distances      ─┴─► one pool, weighed by past cases
 
 What a model says of rows it was fitted to is worth nothing as a past case, so
-these are asked of copies of it that were fitted without them, fold by fold.
+past cases are asked of copies that were fitted without them, fold by fold.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from nearsay.core.arrays import row_blocks
 from nearsay.core.settings import check_estimator
 from nearsay.errors import InputError
-from nearsay.posterior.base import splits
+from nearsay.posterior.base import folds_by
+from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
+from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM
+from nearsay.search.shards import ShardedRows
 
-# Some models give a class nothing at all; this share of every answer is spread evenly, so that no log runs away.
+# Some models give a class nothing at all; this share of every answer is spread evenly, so that logs stay finite.
 SPREAD = 1e-4
 
 # Classes as Gaussians, by the names that people read.
@@ -29,7 +33,10 @@ GAUSSIANS = {"Gaussian": GaussianClasses(), "Gaussian ranks": GaussianClasses(sc
 
 
 class ModelBeside:
-    """A fitted classifier of any kind, and what copies of it said of the training rows that they had not seen.
+    """A fitted classifier of any kind, and what copies of it say of the training rows that they were fitted without.
+
+    In shards a model is fitted to at most 200,000 rows, drawn with a fixed seed, and the copies are kept and asked
+    when needed: probabilities of all rows may be billions of numbers. In memory they are asked once.
 
     Parameters
     ----------
@@ -40,8 +47,11 @@ class ModelBeside:
     Attributes
     ----------
     model_ : the fitted clone; where held-out probabilities were given, the model itself.
-    past_ : (n_rows, n_classes) float32 log probabilities of the training rows.
+    past_ : (n_rows, n_classes) float32 log probabilities of the training rows; None in shards.
     """
+
+    past_: np.ndarray | None = None
+    _copies: list[Any] | None = None  # a model for each fold of rows in shards, fitted without it
 
     def __init__(self, model: Any, classes: np.ndarray, name: str | None = None) -> None:
         check_estimator("beside", model, "fit", "predict_proba")
@@ -65,7 +75,8 @@ class ModelBeside:
         ----------
         labels : (n_rows,) class numbers of y.
         held_out : (n_rows, n_classes), optional
-            What the model said of these rows before it had seen them. It must be fitted, and is not fitted again.
+            What the model says of these rows without having been fitted to them. It must be fitted, and is not
+            fitted again.
         sample_weight : (n_rows,), optional
             How much each row counts; a model that is fitted here must take it.
         order : (n_rows,) row numbers, in the order in which rows are dealt into folds, and teach; theirs by default.
@@ -76,33 +87,57 @@ class ModelBeside:
             self.past_ = self._logs(_checked(held_out, (len(labels), len(self.classes)))).astype(np.float32)
             return self
         self._check_weights(sample_weight)
+        order = np.arange(len(labels)) if order is None else order
+        fold = folds_by(order, labels)
+        in_shards = isinstance(X, ShardedRows)
+
+        def rows_of(rows: np.ndarray) -> Any:
+            return X.take(rows) if in_shards else X[rows]
 
         def fitted(rows: np.ndarray) -> Any:
+            rows = _drawn(rows) if in_shards else rows
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
-            return clone(self.model).fit(X[rows], y[rows], **weights)
+            return clone(self.model).fit(rows_of(rows), y[rows], **weights)
 
-        order = np.arange(len(labels)) if order is None else order
-        self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
-        for taught, asked in splits(labels[order]):
-            taught, asked = order[taught], order[asked]
-            if len(np.unique(labels[taught])) > 1:
-                self.past_[asked] = self._said_by(fitted(taught), X[asked])
-            else:  # few models can be fitted to one class
-                self.past_[asked] = -np.log(len(self.classes))
+        def fitted_without(number: int) -> Any:
+            rows = order[fold[order] != number]
+            return fitted(rows) if len(np.unique(labels[rows])) > 1 else None  # few models can be fitted to one class
+
+        n_folds = int(fold.max(initial=-1)) + 1
+        if in_shards:
+            self._rows, self._fold = X, fold
+            self._copies = [fitted_without(number) for number in range(n_folds)]
+        else:
+            self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
+            for number in range(n_folds):
+                rows = order[fold[order] == number]
+                self.past_[rows] = self._log_proba_of(fitted_without(number), X[rows])
         self.model_ = fitted(order)
         return self
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Log probabilities of the training rows, or of some, by models that had not seen them."""
-        return (self.past_ if rows is None else self.past_[rows]).astype(np.float64)
+        """Log probabilities of the training rows, or of some, by models that were fitted without them."""
+        if self.past_ is not None:
+            return (self.past_ if rows is None else self.past_[rows]).astype(np.float64)
+        assert self._copies is not None
+        rows = np.arange(len(self._fold)) if rows is None else rows
+        log_p = np.empty((len(rows), len(self.classes)), np.float32)
+        for number, model in enumerate(self._copies):
+            of_fold = np.flatnonzero(self._fold[rows] == number)
+            for part in row_blocks(len(of_fold), size=ROWS_AT_ONCE):
+                lines = of_fold[part]
+                log_p[lines] = self._log_proba_of(model, self._rows.take(rows[lines]))
+        return log_p.astype(np.float64)
 
-    def said(self, X: Any) -> np.ndarray:
+    def log_proba(self, X: Any) -> np.ndarray:
         """Log probabilities (n_queries, n_classes); a class that the model does not know has next to none."""
-        return self._said_by(self.model_, X)
+        return self._log_proba_of(self.model_, X)
 
-    def _said_by(self, model: Any, X: Any) -> np.ndarray:
+    def _log_proba_of(self, model: Any, X: Any) -> np.ndarray:
         if not len(X):
             return np.empty((0, len(self.classes)))
+        if model is None:
+            return np.full((len(X), len(self.classes)), -np.log(len(self.classes)))
         known = np.searchsorted(self.classes, model.classes_)
         p = np.zeros((len(X), len(self.classes)))
         p[:, known] = model.predict_proba(X)
@@ -121,26 +156,24 @@ class ModelBeside:
         return log_p
 
 
-def gaussians_beside(
-    X: Any,
-    labels: np.ndarray,
-    n_classes: int,
-    make: type[ModelBeside] = ModelBeside,
-    order: np.ndarray | None = None,
-) -> list[ModelBeside]:
-    """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many.
-
-    ``make`` makes what asks them, ``order`` is as in ``ModelBeside.fit``.
-    """
+def gaussians_beside(X: Any, labels: np.ndarray, n_classes: int, order: np.ndarray | None = None) -> list[ModelBeside]:
+    """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many."""
     if len(X) * n_classes > MOST_ANSWERS:
         return []
     classes = np.arange(n_classes)
-    return [make(model, classes, name).fit(X, labels, labels, order=order) for name, model in GAUSSIANS.items()]
+    return [ModelBeside(model, classes, name).fit(X, labels, labels, order=order) for name, model in GAUSSIANS.items()]
 
 
-def said_together(of_models: Sequence[np.ndarray]) -> np.ndarray | None:
-    """What several models say, as one array (n_queries, n_classes, n_models); None without any."""
-    return np.stack(of_models, axis=2) if of_models else None
+def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:
+    """The log probabilities of several models as one array (n_queries, n_classes, n_models); None without any."""
+    return np.stack(log_proba, axis=2) if log_proba else None
+
+
+def _drawn(rows: np.ndarray) -> np.ndarray:
+    """All of these rows, or as many as a model is learned from."""
+    if len(rows) <= ROWS_TO_LEARN_FROM:
+        return rows
+    return rows[np.sort(np.random.default_rng(0).choice(len(rows), ROWS_TO_LEARN_FROM, replace=False))]
 
 
 def _checked(held_out: Any, expected: tuple[int, int]) -> np.ndarray:

@@ -1,11 +1,11 @@
-"""Other ways to look at the same rows: columns of one scale, and directions weighed by what classes say of them.
+"""Transforms of rows before distances are measured: columns of one scale, and directions weighed by the classes.
 
     rows ──► columns of one scale ─┬► directions in which a class spreads count less ──► unit length
              (standardized)        │  (whitened), those that tell classes apart more    (whitened, unit length)
                                    └► rows of other classes a margin away (large margin)
 
-A map that knows the labels has seen the row it is asked about, and would
-flatter itself: past cases are mapped by what the others taught, fold by fold.
+A map that was learned from the label of a row is too good on that row: past cases
+are mapped by maps that were learned without them, fold by fold.
 
 Maps leave out columns that are constant in the rows they learn from, and all but the
 first of columns that are copies: neither adds anything, but each would count as one more
@@ -36,13 +36,13 @@ UNEQUAL = 3.0
 # Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
 ROWS_AT_ONCE = 64
 ROWS_TO_LEARN_FROM = 200_000
-# Each fold maps all rows anew. Of more rows than these two thirds teach a map about as much as four fifths do.
+# Each fold maps all rows again. Of more rows than these two thirds teach a map about as much as four fifths do.
 MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
 
 
 @dataclass(frozen=True)
 class RowTransform:
-    """How rows are looked at, before their distance is measured.
+    """How rows are mapped before their distance is measured.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class RowTransform:
     power : float or None
         How far within-class spread is evened out, from 0 (not at all) to 1; None leaves columns as they are.
     pull : float
-        How much what regression says of the classes counts beside.
+        Weight of the metric that regression on the classes gives.
     large_margin : bool
         Whether LMNN then moves rows of other classes away from rows and their nearest fellows.
     unit : bool
@@ -67,7 +67,7 @@ class RowTransform:
 
     @property
     def knows_labels(self) -> bool:
-        """Whether the map is learned from labels, so that past cases need maps that have not seen theirs."""
+        """Whether the map is learned from labels, so that past cases need maps learned without them."""
         return self.power is not None
 
 
@@ -84,7 +84,7 @@ WHITENED = (
 # The one that does best beside the rows as they are.
 WHITENED_BESIDE = WHITENED[2]
 
-# A few steps of LMNN go most of the way. All the way, a few hundred rows are learned by heart.
+# A few steps of LMNN go most of the way. All the way, it overfits a few hundred rows.
 LARGE_MARGIN = RowTransform("large margin", power=0.0, large_margin=True)
 LMNN_TARGETS = 3
 LMNN_STEPS = 10
@@ -173,8 +173,8 @@ class LinearMap:
         return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
 
 
-def learn_maps(looks: Sequence[RowTransform], X: Any, labels: np.ndarray) -> list[LinearMap]:
-    """A map for each look, from rows and their class numbers; what several have in common is computed, and held, once.
+def learn_maps(transforms: Sequence[RowTransform], X: Any, labels: np.ndarray) -> list[LinearMap]:
+    """A map for each transform, from rows and their class numbers; what several share is computed, and held, once.
 
     Parameters
     ----------
@@ -190,23 +190,23 @@ def learn_maps(looks: Sequence[RowTransform], X: Any, labels: np.ndarray) -> lis
     rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
     first, matrix = center * unit, scale / unit
-    maps = {look: LinearMap(first, matrix, look.unit, taken) for look in looks}
-    if any(look.knows_labels for look in looks):
+    maps = {transform: LinearMap(first, matrix, transform.unit, taken) for transform in transforms}
+    if any(transform.knows_labels for transform in transforms):
         standardized = (X - center) * scale
         with one_blas_thread():
             basis = principal_directions(standardized, MOST_COLUMNS)
             few = len(basis) == basis.shape[1]
             spreads = ClassSpread(along(standardized, basis), np.unique(labels, return_inverse=True)[1])
             shared = matrix[:, None] * basis
-            for look in looks:
-                if look.power is not None:
-                    factor = spreads.factor(look.power, look.pull, large_margin=look.large_margin)
+            for transform in transforms:
+                if transform.power is not None:
+                    factor = spreads.factor(transform.power, transform.pull, large_margin=transform.large_margin)
                     product = (shared @ factor, None) if few else (shared, factor)
-                    maps[look] = LinearMap(first, product[0], look.unit, taken, product[1])
-    return [maps[look] for look in looks]
+                    maps[transform] = LinearMap(first, product[0], transform.unit, taken, product[1])
+    return [maps[transform] for transform in transforms]
 
 
-def kept_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def large_margin_map(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The map that a few steps of LMNN lead to: symmetric, (n_columns, n_columns).
 
     The identity where there is one class, or no class of two rows.
@@ -238,9 +238,9 @@ def columns_of_maps(X: Any) -> np.ndarray:
 
 
 class ClassSpread:
-    """How rows spread around the means of their classes, and which directions tell classes apart.
+    """How rows spread around the means of their classes, and which directions separate classes.
 
-    ``factor`` gives A with A Aᵀ = S^(−power) + pull · (what regression says), as ``WithinClassWhitening`` has it.
+    ``factor`` gives A with A Aᵀ = S^(−power) + pull · (the regression metric), as ``WithinClassWhitening`` has it.
     """
 
     def __init__(self, X: np.ndarray, labels: np.ndarray) -> None:
@@ -255,7 +255,7 @@ class ClassSpread:
         """(n_columns, n_columns)"""
         if large_margin:
             start = self.factor(power, pull)
-            apart: np.ndarray = start @ kept_apart(self._X @ start, self._labels)
+            apart: np.ndarray = start @ large_margin_map(self._X @ start, self._labels)
             return apart
         whitened: np.ndarray = self._vectors * self._values ** (-power / 2)
         if not pull or self._labels.max(initial=0) == 0:
@@ -268,7 +268,7 @@ class ClassSpread:
 
 
 def _some(X: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in float64; of very many an even choice, which tells as much of their spread."""
+    """The rows in float64; of very many every so many-th, which gives the same spread."""
     even = _even(len(X))
     return np.asarray(X[even], np.float64), labels[even]
 
@@ -299,7 +299,7 @@ def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 
 class LearnedTransforms:
-    """The maps of several looks at one collection: learned from all rows, and from all but a fold of them.
+    """The maps of several transforms of one collection: learned from all rows, and from all but each fold of them.
 
     Parameters
     ----------
@@ -310,9 +310,9 @@ class LearnedTransforms:
     """
 
     def __init__(
-        self, looks: Sequence[RowTransform], X: Any, labels: np.ndarray, order: np.ndarray | None = None
+        self, transforms: Sequence[RowTransform], X: Any, labels: np.ndarray, order: np.ndarray | None = None
     ) -> None:
-        self.looks = list(looks)
+        self.transforms = list(transforms)
         self.X = X
         self.labels = labels
         self.order = np.arange(len(labels)) if order is None else order
@@ -320,18 +320,18 @@ class LearnedTransforms:
         self._whole: list[LinearMap] | None = None
         self._without: dict[int, list[LinearMap]] = {}
 
-    def whole(self, look: RowTransform) -> LinearMap:
+    def whole(self, transform: RowTransform) -> LinearMap:
         """The map for queries."""
         if self._whole is None:
             self._whole = self._learned_from(self.order)
-        return self._whole[self.looks.index(look)]
+        return self._whole[self.transforms.index(transform)]
 
-    def without(self, fold: int, look: RowTransform) -> LinearMap:
-        """The map for the past cases of a fold, which it has not seen."""
+    def without(self, fold: int, transform: RowTransform) -> LinearMap:
+        """The map for the past cases of a fold, learned without it."""
         if fold not in self._without:
             self._without[fold] = self._learned_from(self.order[self.fold[self.order] != fold])
-        return self._without[fold][self.looks.index(look)]
+        return self._without[fold][self.transforms.index(transform)]
 
     def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
         some = rows[_even(len(rows))]  # of rows in files no others are read
-        return learn_maps(self.looks, self.X[some], self.labels[some])
+        return learn_maps(self.transforms, self.X[some], self.labels[some])

@@ -1,0 +1,126 @@
+"""What was tried on past cases, as a table that prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from nearsay.posterior.methods.named import CRITERIA
+
+SHOWN = 20
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """One candidate that was tried, and how it did on past cases.
+
+    Attributes
+    ----------
+    posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
+    distances, groups : names; among the distances also those of models that are learned beside them.
+    log_posterior : float
+        Mean natural log of the probability given to the true class.
+    accuracy : float
+    beside : bool
+        Whether a model of the user's was pooled with the neighbors.
+    seconds : float
+        How long it took to fit and to judge it.
+    """
+
+    posterior: str
+    n_neighbors: int | None
+    distances: tuple[str, ...]
+    groups: tuple[str, ...]
+    log_posterior: float
+    accuracy: float
+    beside: bool = False
+    seconds: float = 0.0
+
+
+class Choices(list[CandidateScore]):
+    """All that was tried, best first; ``chosen`` is the one that was taken. Prints as a table.
+
+    ``view_seconds`` is how long past cases took in each view, learning its maps included. Maps that are
+    learned together count in the first view that needs them.
+
+    >>> tried = {"l1": -0.21, "l2": -0.2}
+    >>> scores = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in tried.items()]
+    >>> print(Choices(scores, chosen=scores[0], n_cases=120))           # the other is not clearly better
+    chosen by the log posterior of 120 past cases
+      posterior    k  distances  groups  log posterior  accuracy  seconds
+      rank         -  l2         all           -0.2000     91.0%     0.00
+    * rank         -  l1         all           -0.2100     91.0%     0.00
+    """
+
+    def __init__(
+        self, tried: Sequence[CandidateScore], chosen: CandidateScore, n_cases: int, criterion: str = CRITERIA[0]
+    ) -> None:
+        super().__init__(sorted(tried, key=lambda one: [-value for value in merits(one, criterion)]))
+        self.chosen = chosen
+        self.n_cases = n_cases
+        self.criterion = criterion
+        self.view_seconds: dict[str, float] = {}
+
+    @property
+    def why(self) -> str:
+        """One line that says by what was chosen."""
+        return f"chosen by the {self.criterion.replace('_', ' ')} of {self.n_cases} past cases"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON and for tables."""
+        return [
+            {
+                "posterior": one.posterior,
+                "k": one.n_neighbors,
+                "distances": list(one.distances),
+                "groups": list(one.groups),
+                "log_posterior": one.log_posterior,
+                "accuracy": one.accuracy,
+                "beside": one.beside,
+                "seconds": one.seconds,
+                "chosen": one is self.chosen,
+            }
+            for one in self
+        ]
+
+    def __str__(self) -> str:
+        shown = [one for number, one in enumerate(self) if number < SHOWN or one is self.chosen]
+        cells = [_HEAD, *map(_cells, shown)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
+        lines = [self.why]
+        for number, row in enumerate(cells):
+            placed = [
+                cell.rjust(w) if c in _NUMBERS else cell.ljust(w)
+                for c, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            taken = number > 0 and shown[number - 1] is self.chosen
+            lines.append(("* " if taken else "  ") + "  ".join(placed).rstrip())
+        more = len(self) - len(shown)
+        return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+
+    def _repr_html_(self) -> str:
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(_cells(one), "th" if one is self.chosen else "td") for one in self)
+        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+_HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy", "seconds")
+_NUMBERS = (1, 4, 5, 6)
+
+
+def _cells(one: CandidateScore) -> tuple[str, ...]:
+    k = "-" if one.n_neighbors is None else str(one.n_neighbors)
+    joined = " + ".join(one.distances), ", ".join(one.groups)
+    posterior = f"{one.posterior} + model" if one.beside else one.posterior
+    return posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}", f"{one.seconds:.2f}"
+
+
+def merits(one: CandidateScore, criterion: str) -> tuple[float, float]:
+    """What is compared first, and where that is equal."""
+    both = one.log_posterior, one.accuracy
+    return both if criterion == CRITERIA[0] else (both[1], both[0])

@@ -1,0 +1,335 @@
+"""Fit a model: views of the rows, companion models, what past cases choose among them, and the posterior.
+
+    X, labels ──► views, models ──► candidates, judged by past cases ──► posterior, k ──► FittedModel
+
+Everything that ``fit`` of a classifier does after it has checked what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from nearsay.core.arrays import evenly
+from nearsay.data.content_order import content_order
+from nearsay.distances.functions import PrecomputedDistance
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, Posterior, folds_by
+from nearsay.posterior.choice.candidate_views import (
+    AUTO_METRICS,
+    is_auto_metric,
+    transformed_views,
+    transforms_to_try,
+    views_to_try,
+)
+from nearsay.posterior.choice.fit_checks import posteriors_to_try
+from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
+from nearsay.posterior.choice.model_choice import Chooser, ModelCandidate, members_of_all, neighbors_to_try
+from nearsay.posterior.evidence.novelty import Novelty
+from nearsay.posterior.methods.named import CRITERIA, Auto, as_posterior, is_auto
+from nearsay.posterior.model import FittedModel
+from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged
+from nearsay.posterior.priors import Priors, PriorsLike
+from nearsay.posterior.row_weights import RowWeights
+from nearsay.posterior.views.feature_group import View
+from nearsay.posterior.views.model_beside import ModelBeside, gaussians_beside
+from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED_BESIDE, unequal_columns
+from nearsay.posterior.views.views import Views
+
+# Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
+SCALES_MATTER = ("euclidean", "l2")
+CASES_TO_SCALE_BY = 1000
+# Up to so many rows a second view, which has learned which directions tell classes apart, is searched by default, and
+# classes are modeled as Gaussians too: that lowers the log loss on most data. In larger collections a search takes long
+# enough not to be doubled unasked.
+ROWS_TO_WHITEN = 20_000
+
+ViewsByKey = dict[tuple[int, int], View]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a model is fitted with: the settings of a classifier, checked.
+
+    Attributes
+    ----------
+    n_neighbors, posterior, tie_break, beside, priors, n_jobs : as in ``NeighborClassifier``.
+    metric : with its parameters.
+    search : as there.
+    seed : int
+    views : function of (X, labels, n_classes, make_view) or None
+        Gives the views to take, the first to be shown; None tries what the metric leaves open.
+    columns : numbers of the columns that decide the order of the rows; None for all.
+    models : bool
+        Whether models may be pooled with the neighbors. What they say of a class does not follow when labels change.
+    make_view : function or None
+        What makes a view; None is ``View``.
+    shards : ShardedIndex or None
+        The settings by which rows in shards are searched.
+    """
+
+    n_neighbors: Any
+    posterior: Any
+    metric: Any
+    search: Any = "auto"
+    tie_break: str = "nearest"
+    beside: Any = None
+    priors: PriorsLike = None
+    seed: int = 0
+    n_jobs: int | None = None
+    views: Callable[..., Sequence[View]] | None = None
+    columns: np.ndarray | None = None
+    models: bool = True
+    make_view: Callable[..., View] | None = None
+    shards: Any = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether past cases choose more than k."""
+        return is_auto(self.posterior) or is_auto_metric(self.metric)
+
+    @property
+    def nests(self) -> bool:
+        """Whether past cases are judged by choices made without them, where rows are few."""
+        return self.chooses and (is_auto(self.posterior) or isinstance(self.posterior, str | Posterior))
+
+    @property
+    def criterion(self) -> str:
+        """What is chosen by."""
+        return self.posterior.criterion if isinstance(self.posterior, Auto) else CRITERIA[0]
+
+    @property
+    def max_past_cases(self) -> int | None:
+        """How many rows are asked about the others, at most."""
+        if is_auto(self.posterior):
+            return self.posterior.max_past_cases if isinstance(self.posterior, Auto) else MAX_PAST_CASES
+        return as_posterior(self.posterior).max_past_cases
+
+    @property
+    def is_precomputed(self) -> bool:
+        """Whether X holds distances, not rows."""
+        return is_precomputed(self.metric)
+
+    def in_memory(self) -> FitOptions:
+        """The same for rows in memory, few enough to be searched here."""
+        return replace(self, shards=None, make_view=None)
+
+    def take(self, X: Any, rows: np.ndarray, held: np.ndarray) -> Any:
+        """Some of the rows; of distances, those to the rows that are held."""
+        taken = _safe_indexing(X, rows)
+        return taken[:, held] if self.is_precomputed else taken
+
+    def fit(
+        self,
+        X: Any,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        weights: RowWeights | None = None,
+        beside_proba: Any = None,
+    ) -> FittedModel:
+        """Learn from rows that all count, and their class numbers."""
+        return ModelFit(self, X, labels, classes, weights, beside_proba).model()
+
+
+def is_precomputed(metric: Any) -> bool:
+    """Whether a metric takes X as distances."""
+    named = isinstance(metric, str) and metric == PrecomputedDistance.name
+    return named or isinstance(metric, PrecomputedDistance)
+
+
+class ModelFit:
+    """One fit: what its steps share. Parameters are those of ``FitOptions.fit``."""
+
+    def __init__(
+        self,
+        options: FitOptions,
+        X: Any,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        weights: RowWeights | None,
+        beside_proba: Any,
+    ) -> None:
+        self.options = options
+        self.X = X
+        self.labels = labels
+        self.classes = classes
+        self.weights = weights
+        self.beside_proba = beside_proba
+        self.n_rows, self.n_classes = len(labels), len(classes)
+        self.posteriors = posteriors_to_try(options.posterior, every=is_auto_metric(options.metric), weights=weights)
+        learns = options.chooses or any(make().needs_past_cases for make in self.posteriors.values())
+        self.order = self._content_order() if learns else None
+
+    def model(self) -> FittedModel:
+        """Everything, step by step."""
+        options = self.options
+        priors = Priors.of(options.priors, self.classes, self.labels, self.weights)
+        views = self._views()
+        models = self._models(views)
+        choices, fitted = None, None
+        if options.chooses:
+            if options.views is None and not is_auto_metric(options.metric):
+                views = self._of_one_scale(views)
+            candidate, choices, fitted, past = self._choose(views, models)
+        else:
+            # Where k alone is left open, the largest to try.
+            k = largest_k(self.n_rows) if is_auto(options.n_neighbors) else int(options.n_neighbors)
+            candidate = ModelCandidate(next(iter(self.posteriors)), k, tuple(views))
+            past = self._past_cases(list(views.values()), models)
+        posterior = self.posteriors[candidate.posterior]() if fitted is None else fitted
+        members = possible_members(posterior.members, self.labels)
+        k, k_curve, rows_by_k = candidate.n_neighbors, None, {}
+        table, rows = None, None
+        if posterior.needs_past_cases:
+            table, rows = past.judged(max(k, 1), members, every_row=not posterior.takes_rows)
+        if is_auto(options.n_neighbors) and not options.chooses:
+            k_curve, best = self._k_curve(posterior, past, table, rows, k)
+            k = k_curve.best
+            rows_by_k = {other: best[other] for other in best if other != k}
+        if fitted is None:
+            posterior.fit(None if table is None else table.first(k), self.labels, self.n_classes, rows)
+        return FittedModel(
+            classes=self.classes,
+            labels=self.labels,
+            views=past.search,
+            posterior=posterior,
+            n_neighbors=k,
+            members=members,
+            past=past,
+            novelty=Novelty(past, k),
+            tie_break=options.tie_break,
+            seed=options.seed,
+            weights=self.weights,
+            priors=priors,
+            order=self.order,
+            rows_by_k=rows_by_k,
+            k_curve=k_curve,
+            choices=choices,
+        )
+
+    def _content_order(self) -> np.ndarray:
+        """The order in which rows are dealt into folds, drawn, and teach."""
+        columns = self.options.columns
+        X = self.X if columns is None else np.asarray(self.X)[:, columns]
+        return content_order(X, self.labels, pairwise=self.options.is_precomputed)
+
+    def _views(self) -> ViewsByKey:
+        """The rows by their metric, and transformed; the first shows the neighbors unless past cases choose."""
+        options = self.options
+        if options.views is not None:
+            views = options.views(self.X, self.labels, self.n_classes, options.make_view or View)
+            return {(0, number): view for number, view in enumerate(views)}
+        made: dict[str, Any] = {"n_jobs": options.n_jobs, "make": options.make_view or View}
+        given = self.X, self.labels, self.n_classes
+        search = options.search if options.shards is None else options.shards
+        by_metric = views_to_try({"all": None}, [options.metric], search, *given, **made)
+        search = "auto" if options.shards is None else options.shards
+        more = transformed_views(self._transforms(), *given, search=search, order=self.order, **made)
+        return by_metric | {(0, len(by_metric) + number): view for number, view in enumerate(more)}
+
+    def _transforms(self) -> list[Any]:
+        """All transforms worth a try for "auto"; otherwise, where open, columns of one scale, and whitened ones where a
+        second search costs little.
+        """
+        metric = self.options.metric
+        if is_auto_metric(metric):
+            pools = any(isinstance(make(), GroupPosterior) for make in self.posteriors.values())
+            large_margin = metric == AUTO_METRICS[1]
+            return transforms_to_try(self.X, self.labels, large_margin=large_margin) if pools else []
+        if not self.options.chooses or not isinstance(metric, str) or metric not in SCALES_MATTER:
+            return []
+        transforms = [STANDARDIZED] if unequal_columns(self.X) else []
+        if self.n_rows <= ROWS_TO_WHITEN:
+            transforms += [each for each in transforms_to_try(self.X, self.labels) if each == WHITENED_BESIDE]
+        return transforms
+
+    def _models(self, views: ViewsByKey) -> list[ModelBeside]:
+        """Models to pool with the neighbors: the user's, then Gaussians where rows are whitened too."""
+        if not self.options.models:
+            return []
+        models = []
+        if self.options.beside is not None:
+            weights = None if self.weights is None else self.weights.relative
+            y = self.classes[self.labels]
+            model = ModelBeside(self.options.beside, self.classes)
+            models.append(model.fit(self.X, y, self.labels, self.beside_proba, weights, order=self.order))
+        if any(view.knows_labels for view in views.values()):
+            models += gaussians_beside(self.X, self.labels, self.n_classes, self.order)
+        return models
+
+    def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:
+        """The rows as they are, or standardized where a few past cases are clearly better off."""
+        if sum(not view.knows_labels for view in views.values()) < 2:
+            return views
+        assert self.order is not None
+        few = self.order[evenly(len(self.order), CASES_TO_SCALE_BY)]
+        chooser = Chooser(views, self.posteriors, self.labels, self.n_classes, ks=[1], rows=few, weights=self.weights)
+        shown = chooser.view_to_show().views
+        return {key: view for key, view in views.items() if key in shown or view.knows_labels}
+
+    def _choose(
+        self, views: ViewsByKey, models: Sequence[ModelBeside]
+    ) -> tuple[ModelCandidate, Any, Posterior | None, PastCases]:
+        """What past cases choose, with all that was tried; their table is kept.
+
+        The posterior comes with it where choosing has fitted it to all cases.
+        """
+        k = self.options.n_neighbors
+        ks = neighbors_to_try(self.n_rows - 1) if is_auto(k) else [int(k)]
+        members = members_of_all(self.posteriors, self.labels)
+        most = self.options.max_past_cases
+        places = rows_judged(self.n_rows, max(ks), members, self.n_classes, len(views), most)
+        assert self.order is not None
+        rows = self.order if places is None else self.order[places]
+        chooser = Chooser(
+            views,
+            self.posteriors,
+            self.labels,
+            self.n_classes,
+            ks=ks,
+            rows=rows,
+            models=models,
+            criterion=self.options.criterion,
+            weights=self.weights,
+        )
+        candidate = chooser.choose_one_group()
+        past = self._past_cases([views[key] for key in candidate.views], [models[n] for n in candidate.models])
+        past.keep(chooser.table(candidate), rows)
+        return candidate, chooser.report(), chooser.fitted(candidate), past
+
+    def _past_cases(self, views: list[View], models: list[ModelBeside]) -> PastCases:
+        options = self.options
+        return PastCases(
+            Views(views, models),
+            options.seed,
+            n_views=len(views),
+            max_past_cases=options.max_past_cases,
+            order=self.order,
+        )
+
+    def _k_curve(
+        self, posterior: Posterior, past: PastCases, table: NeighborTable | None, rows: np.ndarray | None, k: int
+    ) -> tuple[KCurve, Mapping[int, np.ndarray]]:
+        """How each k does, and the rows for which each is the best by the cases of other folds."""
+        if k == 0:  # one row has no others to be judged by
+            return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0)), {}
+        numbers = np.arange(self.n_rows) if rows is None else rows
+        parts = past.blocks(k) if table is None else [(numbers, table)]
+        fold = folds_by(np.arange(self.n_rows) if self.order is None else self.order, self.labels, FOLDS_LEFT_OUT)
+        curve, best = curves_of(
+            parts,
+            self.labels,
+            self.n_classes,
+            k,
+            fold,
+            weights=self.weights,
+            model_failure=posterior.model_failure,
+            smoothing=posterior.smoothing,
+            tie_break=self.options.tie_break,
+            seed=self.options.seed,
+        )
+        return curve, {each: np.flatnonzero(np.isin(fold, np.flatnonzero(best == each))) for each in np.unique(best)}

@@ -1,0 +1,70 @@
+"""What a pool reads from tables of neighbors: views of the classes, sizes of classes, usual distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nearsay.errors import InputError
+from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.methods.past_case_table import listed_classes
+
+
+def class_views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
+    """All that is known of the classes: in each group, and in further views of it."""
+    return [view for table in tables for view in (listed_classes(table), *table.further)]
+
+
+def from_nearest(far: np.ndarray) -> np.ndarray:
+    """How much farther than the nearest class each one is, where the usual one is 1 farther.
+
+    Logs of models may range over hundreds, and logs of distances over tenths: so they count alike.
+    """
+    farther = far - far.min(axis=1, keepdims=True)
+    usual = farther.mean(axis=1, keepdims=True)
+    return np.asarray(farther / np.where(usual > 0, usual, 1.0))
+
+
+def n_models(tables: Sequence[NeighborTable]) -> int:
+    return 0 if tables[0].model_log_p is None else tables[0].model_log_p.shape[2]
+
+
+def is_known(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
+    """Of which queries anything is known: (n_queries,) bool."""
+    has_models = tables[0].model_log_p is not None
+    known: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | has_models
+    return known
+
+
+def far_by_size(sizes: np.ndarray, worth: np.ndarray, usual: float) -> np.ndarray:
+    """−log of how much the rows of each class count together; ``sizes`` says how many they are.
+
+    A class of one row is never the truth of a past case, so nothing is learned
+    about such: it counts as one of the usual size, neither helped nor harmed.
+    """
+    far: np.ndarray = -np.log(np.where(sizes > 1, worth, usual))
+    return far
+
+
+def usual_size(sizes: np.ndarray, worth: np.ndarray) -> float:
+    return float(np.median(worth[sizes > 1])) if (sizes > 1).any() else 1.0
+
+
+def shared_members(members: tuple[int, ...] | None, groups: Sequence[NearestClasses]) -> np.ndarray:
+    """Those of these numbers whose means are in all tables."""
+    shared = [number for number in members or () if all(number in near.members for near in groups)]
+    if not shared:
+        raise InputError(
+            f"A pool with these classes averages {list(members or ())} members, but the tables have the means of"
+            f" {' and '.join(str(list(near.members)) for near in groups)}. Search with the same members."
+        )
+    return np.array(shared)
+
+
+def usual_distance(near: NearestClasses) -> float:
+    """The median distance to the nearest class, of those that are not 0; 1 where all are."""
+    nearest = near.nearest[:, 0] if near.nearest.size else np.empty(0)
+    positive = nearest[(nearest > 0) & (nearest < np.inf)]
+    return float(np.median(positive)) if len(positive) else 1.0

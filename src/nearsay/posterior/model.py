@@ -1,0 +1,289 @@
+"""The fitted model: everything that ``fit`` learned, and how neighbors become answers with it.
+
+    X ──► views ──► neighbors ──► posterior ──► priors ──► ties ──► probabilities, the winner highest
+                        └──► records of past cases, novelty, twins ──► evidence
+
+A classifier holds one, and adds how rows are given and handed out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.core.arrays import row_blocks
+from nearsay.errors import InputError
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import GroupPosterior
+from nearsay.posterior.evidence.evidence import Evidence, evidence
+from nearsay.posterior.evidence.records import Records, records_of_answers
+from nearsay.posterior.methods.named import name_of
+from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
+from nearsay.posterior.priors import Priors
+from nearsay.posterior.row_weights import GivenRows, RowWeights
+from nearsay.posterior.views.model_beside import stacked_models
+from nearsay.posterior.views.views import with_further
+from nearsay.posterior.votes import lift, neighbor_labels, winners
+from nearsay.search.gpu.results import brought
+
+
+class NestedAnswers(Protocol):
+    """Answers to past cases by models that were chosen and learned without them."""
+
+    @property
+    def answers(self) -> Sequence[tuple[np.ndarray, np.ndarray]]: ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedModel:
+    """What ``fit`` learned. Rows are numbered as they are held.
+
+    Attributes
+    ----------
+    classes : (n_classes,) labels by class number.
+    labels : (n_rows,) class numbers of the rows.
+    views : where neighbors come from; ``query`` and ``leave_one_out`` as in ``Views``.
+    posterior : fitted.
+    n_neighbors, members : what it asks of the neighbors and the classes.
+    past : PastCases, the rows asked about the others; None where views keep their own.
+    novelty : Novelty, what is usual among them; None where it is not measured.
+    tie_break, seed : as in ``winners``.
+    weights, priors : how much rows count, and how frequent classes are to be; None for no difference.
+    order : (n_rows,) row numbers, in an order that content decides, in which rows are dealt into folds; or None.
+    rows_by_k : {k: rows for which it is the best by other cases}
+        Where k alone was chosen: the rows that would have got another one.
+    nested : where more was chosen by few rows, their answers by choices made without them; or None.
+    k_curve, choices : how every k, or every candidate, did; None where nothing was chosen.
+    """
+
+    classes: np.ndarray
+    labels: np.ndarray
+    views: Any
+    posterior: Any
+    n_neighbors: int
+    members: tuple[int, ...] | None
+    past: Any
+    novelty: Any
+    tie_break: str = "nearest"
+    seed: int = 0
+    weights: RowWeights | None = None
+    priors: Priors | None = None
+    order: np.ndarray | None = None
+    rows_by_k: Mapping[int, np.ndarray] = field(default_factory=dict)
+    nested: NestedAnswers | None = None
+    k_curve: Any = None
+    choices: Any = None
+
+    # ------------------------------------------------------------ neighbors
+
+    def query(self, X: Any) -> NeighborTable:
+        """The neighbors of queries that were checked."""
+        table: NeighborTable = self.views.query(X, self.n_neighbors, self.members)
+        return table
+
+    def leave_one_out(self, rows: np.ndarray) -> NeighborTable:
+        """The neighbors of some rows among the others."""
+        table: NeighborTable = self.views.leave_one_out(self.n_neighbors, self.members, rows)
+        return table
+
+    # ------------------------------------------------------------ probabilities
+
+    def by_block(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
+        for part in self._blocks(len(table)):
+            p = np.array(self.posterior.proba(table[part]), dtype=np.float64)
+            yield part, p, self._settle(p, table[part])
+
+    def proba(self, table: NeighborTable) -> np.ndarray:
+        """Probabilities (n_queries, n_classes)."""
+        on_gpu = self._proba_on_gpu(table)
+        if on_gpu is not None:
+            p = brought(on_gpu)
+            contested = _contested(on_gpu)
+            if len(contested):
+                few = p[contested]
+                self._settle(few, table[contested])
+                p[contested] = few
+            return p
+        p = np.empty((len(table), len(self.classes)))
+        for part, p_part, _ in self.by_block(table):
+            p[part] = p_part
+        return p
+
+    def best(self, table: NeighborTable) -> np.ndarray:
+        """The winning class numbers (n_queries,)."""
+        on_gpu = self._proba_on_gpu(table)
+        if on_gpu is not None:
+            winner: np.ndarray = on_gpu.argmax(dim=1).cpu().numpy()
+            contested = _contested(on_gpu)
+            if len(contested):
+                winner[contested] = self._settle(on_gpu[contested].cpu().numpy(), table[contested])
+            return winner
+        winner = np.empty(len(table), np.int64)
+        for part, _, of_part in self.by_block(table):
+            winner[part] = of_part
+        return winner
+
+    def settled(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
+        """What the posterior gave for these neighbors, with priors and ties broken, in place."""
+        for part in self._blocks(len(table)):
+            self._settle(p[part], table[part])
+        return p
+
+    def _proba_on_gpu(self, table: NeighborTable) -> Any | None:
+        """Probabilities as a tensor where the posterior works on a GPU; None elsewhere, or where there are priors."""
+        return self.posterior.proba_on_gpu(table) if self.priors is None else None
+
+    def _settle(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
+        """The winning class numbers, each raised in ``p`` above those equal to it; priors are put in first."""
+        expected = (len(table), len(self.classes))
+        if p.shape != expected:
+            raise InputError(
+                f"The posterior {name_of(self.posterior)} gave probabilities of shape {p.shape};"
+                f" {expected} (queries × classes) is expected."
+            )
+        if self.priors is not None:
+            self.priors.put_in(p)
+        best = winners(p, table, self.labels, self.tie_break, self.seed)
+        lift(p, best)
+        return best
+
+    def _blocks(self, n_queries: int) -> Iterator[slice]:
+        # About eight arrays of a block's size come and go; together they should stay in the cache.
+        return row_blocks(n_queries, row_bytes=8 * 8 * len(self.classes))
+
+    # ------------------------------------------------------------ past cases
+
+    def left_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of the rows, each answered by the others."""
+        p = np.empty((len(self.labels), len(self.classes)))
+        for rows, p_rows in self._left_out_by_this():
+            p[rows] = p_rows
+        self._put_in_other_choices(p, None)
+        return p
+
+    def left_out_blocks(self, at_once: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(row numbers, their probabilities): the same, about so many rows at a time, never all in memory."""
+        blocks = self._left_out_by_this(at_once)
+        rows, p = next(blocks)
+        self._put_in_other_choices(p, rows)
+        yield rows, p
+        for rows, p in blocks:
+            self._put_in_nested(p, rows)
+            yield rows, p
+
+    def _left_out_by_this(self, at_once: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The same by this model alone: first the rows that are judged, together."""
+        table, rows = self._learned_from()
+        if table is None:
+            table, rows = self.past.judged(self.n_neighbors, self.members)
+        p = self.settled(self.posterior.leave_one_out_proba(table, rows), table)
+        yield (np.arange(len(p)) if rows is None else rows), p
+        for others in rows_not_judged(rows, len(self.labels), at_once):
+            for part, p, _ in self.by_block(self.leave_one_out(others)):
+                yield others[part], p
+
+    @cached_property
+    def records(self) -> Records:
+        """How often past cases of each probability were right."""
+        table, rows = self._learned_from()
+        if table is None:  # nothing was learned from any row, so that a few will do
+            table, rows = self.past.sampled(self.n_neighbors, self.members), self.past.sample()
+            table = table.first(self.n_neighbors)
+        p = self.settled(self.posterior.recorded_proba(table, rows), table)
+        self._put_in_other_choices(p, rows, recorded=True)
+        rows = np.arange(len(p)) if rows is None else rows
+        return records_of_answers(p, self.labels, rows, self.priors, self.weights)
+
+    def _learned_from(self) -> tuple[NeighborTable | None, np.ndarray | None]:
+        """The past cases that the posterior learned from, None if from none, and their rows, None if all."""
+        if not self.posterior.needs_past_cases:
+            return None, None
+        every_row = not self.posterior.takes_rows
+        cases: tuple[NeighborTable, np.ndarray | None] = self.past.judged(
+            self.n_neighbors, self.members, every_row=every_row
+        )
+        return cases
+
+    def _put_in_other_choices(self, p: np.ndarray, rows: np.ndarray | None, *, recorded: bool = False) -> None:
+        """Replace, in place, the answers to past cases for which other settings are chosen without them.
+
+        Line i of ``p`` is about row ``rows[i]``, or row i; ``recorded`` says whether it is for records.
+        """
+        self._put_in_nested(p, rows)
+        for k, others in self.rows_by_k.items():
+            posterior = copy(self.posterior)
+            table, judged = None, None
+            if posterior.needs_past_cases:
+                table, judged = self.past.judged(k, self.members, every_row=not posterior.takes_rows)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they were given when the posterior was fitted
+                posterior.fit(None if table is None else table.first(k), self.labels, len(self.classes), judged)
+            if table is None:  # the pass that chose k remembers these
+                table, judged = self.past.sampled(k, self.members), self.past.sample()
+            table = table.first(k)
+            answer = posterior.recorded_proba if recorded else posterior.leave_one_out_proba
+            of_judged = self.settled(answer(table, judged), table)
+            others = others if judged is None else np.intersect1d(others, judged)
+            put_in(p, rows, others, of_judged[lines_of(others, judged)])
+
+    def _put_in_nested(self, p: np.ndarray, rows: np.ndarray | None) -> None:
+        for others, of_others in self.nested.answers if self.nested is not None else ():
+            put_in(p, rows, others, of_others)
+
+    def answers_over(self, X: Any, labels: np.ndarray, weights: RowWeights | None, rows: np.ndarray) -> np.ndarray:
+        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X."""
+        views = [view.over(X, labels, len(self.classes)) for view in self.views.views]
+        tables = [
+            view.past_cases(1 if number else self.n_neighbors, self.members, rows) for number, view in enumerate(views)
+        ]
+        table = tables[0]
+        if table.classes is not None:
+            table = with_further(tables, stacked_models([model.log_proba(X[rows]) for model in self.views.models]))
+        posterior = copy(self.posterior)
+        posterior.weights = weights
+        posterior = posterior.over(labels, len(self.classes), np.arange(len(labels)))
+        p = posterior.proba(table)
+        if isinstance(posterior, GroupPosterior):
+            p = posterior.without_the_case(p, [table], rows)
+        return replace(self, posterior=posterior, labels=labels).settled(p, table)
+
+    # ------------------------------------------------------------ evidence
+
+    def novelty_of(self, table: NeighborTable, p: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
+        """How unusual each query is: (n_queries,); with ``classes``, among rows of the class of each."""
+        novelty: np.ndarray = self.novelty.of(table, p.max(axis=1), past_sureness=self.past_sureness, classes=classes)
+        return novelty
+
+    def past_sureness(self) -> np.ndarray:
+        """The largest probability of each row that is sampled for novelty, answered by the others."""
+        table = self.past.sampled(self.n_neighbors, self.members).first(self.n_neighbors)
+        return np.concatenate([p.max(axis=1) for _, p, _ in self.by_block(table)])
+
+    def evidence(self, table: NeighborTable, p: np.ndarray, best: np.ndarray, rows: GivenRows) -> list[Evidence]:
+        """The evidence of queries with these neighbors, probabilities and winners; ``rows`` numbers and names them."""
+        record = self.records.like(p.max(axis=1))  # before novelty, which needs fewer neighbors of the same rows
+        return evidence(
+            rows.table(table),
+            neighbor_labels(table, self.labels),
+            best,
+            p,
+            self.novelty_of(table, p),
+            self.classes,
+            record,
+            rows.ids,
+            rows.numbers(self.novelty.twins(table)),
+        )
+
+
+def _contested(on_gpu: Any) -> np.ndarray:
+    """Numbers of the queries for which several classes are equally probable."""
+    several = (on_gpu == on_gpu.amax(dim=1, keepdim=True)).sum(dim=1) > 1
+    queries: np.ndarray = several.nonzero()[:, 0].cpu().numpy()
+    return queries

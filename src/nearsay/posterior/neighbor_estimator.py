@@ -1,0 +1,238 @@
+"""What every classifier over one table of neighbors does with its fitted model, once rows are reached."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.core.parallel import in_jobs
+from nearsay.core.settings import check_choice
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
+from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.posterior.methods.custom_posterior import CustomPosterior
+from nearsay.posterior.model import FittedModel
+from nearsay.posterior.row_weights import GivenRows
+
+
+class ModelEstimator(ClassifierMixin, BaseEstimator):
+    """A classifier that holds a fitted model; subclasses say how rows are given, and fit it.
+
+    Attributes
+    ----------
+    model_ : FittedModel
+        All that was learned.
+    rows_ : GivenRows
+        The rows that ``fit`` was given.
+    """
+
+    model_: FittedModel
+    rows_: GivenRows
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted: (n_classes,)."""
+        return self.model_.classes
+
+    @property
+    def labels_(self) -> np.ndarray:
+        """The class number of every training row; −1 where all rows of its class have weight 0."""
+        return self.rows_.labels
+
+    @property
+    def ids_(self) -> np.ndarray | None:
+        """The names of the training rows, or None."""
+        return self.rows_.ids
+
+    @property
+    def n_neighbors_(self) -> int:
+        """How many neighbors vote."""
+        return self.model_.n_neighbors
+
+    @property
+    def choices_(self) -> Any:
+        """Everything that was tried, best first, where past cases chose the posterior or the metric."""
+        return _if_any(self.model_.choices, "Nothing was left open to choose among.")
+
+    def _left_out_proba(self) -> np.ndarray:
+        """Probabilities of the training rows, each answered by the others; one of weight 0 as a query."""
+        check_is_fitted(self)
+        model = self.model_
+        return self.rows_.proba_of_each(model.left_out_proba(), lambda X: model.proba(model.query(X)))
+
+    def _names(self, numbers: np.ndarray) -> np.ndarray:
+        names: np.ndarray = self.classes_[numbers]
+        return names
+
+
+class NeighborEstimator(ModelEstimator):
+    """Answers from one table of neighbors."""
+
+    n_jobs: int | None
+
+    @property
+    def posterior_(self) -> Any:
+        """The fitted posterior; of an object of the user's, the copy that was fitted."""
+        posterior = self.model_.posterior
+        return posterior.custom if isinstance(posterior, CustomPosterior) else posterior
+
+    @property
+    def index_(self) -> Any:
+        """The index over the rows with a weight above 0, as the first view measures them."""
+        return self.model_.views.views[0].index_
+
+    @property
+    def k_curve_(self) -> Any:
+        """How every k did, where past cases chose k alone."""
+        return _if_any(self.model_.k_curve, "k was not chosen by itself.")
+
+    @in_jobs
+    def neighbors(self, X: Any) -> NeighborTable:
+        """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
+        table = self._query(X)
+        return self.rows_.table(table)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
+
+        With ``X=None`` the neighbors of each training row among the others; one of weight 0 has none (−1 and +inf).
+        """
+        table = self._nearest(X, n_neighbors)
+        return (table.distances, table.indices) if return_distance else table.indices
+
+    def kneighbors_graph(
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+    ) -> csr_array:
+        """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances."""
+        check_choice("mode", mode, ("connectivity", "distance"))
+        return self._nearest(X, n_neighbors).graph(len(self.labels_), distances=mode == "distance")
+
+    @in_jobs
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
+        table = self._query(X)
+        return self._names(self.model_.best(table))
+
+    @in_jobs
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n_queries, n_classes), columns as in ``classes_``; every row sums to 1.
+
+        The largest of a row is always the one that ``predict`` names: among
+        equals, the winner by ``tie_break`` stands one rounding step higher.
+        """
+        table = self._query(X)
+        return self.model_.proba(table)
+
+    @in_jobs
+    def explain(self, X: Any) -> EvidenceList[Evidence]:
+        """The evidence for every query: an ``Evidence`` each, from one search.
+
+        The record of each probability counts training rows, each answered
+        by the others; the first call answers them, which takes about as long as
+        ``leave_one_out_proba``.
+
+        The list also has ``predictions``, ``probabilities`` and ``table``,
+        equal to what ``predict``, ``predict_proba`` and ``neighbors`` give, so
+        you can get all of them from a single search.
+        """
+        table = self._query(X)
+        p = np.empty((len(table), len(self.classes_)))
+        best = np.empty(len(table), np.int64)
+        items = []
+        for part, p[part], best[part] in self.model_.by_block(table):
+            items += self.model_.evidence(table[part], p[part], best[part], self.rows_)
+        arrays = {"predictions": self._names(best), "probabilities": p, "table": self.rows_.table(table)}
+        return EvidenceList(items, **arrays)
+
+    @in_jobs
+    def novelty(self, X: Any, *, by_class: bool = False) -> np.ndarray:
+        """How unusual each query is, from 0 to 1: the share of training rows that are less unusual: (n_queries,).
+
+        It is high where the nearest row is far, where neighbors are farther
+        than they are from one another, and where their labels disagree, each
+        compared with what is usual among training rows. A value of 0.97 is
+        reached by 3 in 100 rows of the kind that the training rows are.
+
+        Parameters
+        ----------
+        X : queries, as for ``predict``.
+        by_class : bool, default=False
+            Compare with training rows of the predicted class alone, where it has
+            10 or more of them: some classes are wide, others narrow.
+
+        NaN in a collection of one row. The first call asks the training rows about each other, or a sample of 2,000
+        where they are more than 5,000, unless ``fit`` did. In such a large
+        collection rows that are met as neighbors for the first time are
+        searched too: up to five for a query.
+        """
+        table = self._query(X)
+        novelty = np.empty(len(table))
+        for part, p, best in self.model_.by_block(table):
+            novelty[part] = self.model_.novelty_of(table[part], p, best if by_class else None)
+        return novelty
+
+    @in_jobs
+    def leave_one_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
+
+        A row is neither among its neighbors nor among the past cases that the
+        posterior learned from. Tables of past cases are counts, and the case
+        is taken out of them: exactly what a fit without it would say. Weights
+        ("weighted", "pooled", a posterior of yours) are learned again without
+        each tenth of the cases. What stays is that the row is a neighbor of
+        others. Where "auto" chose the posterior or the metric among fewer than
+        2,000 rows, everything is chosen and learned again
+        without each third of the rows; with more rows, the choice was made
+        with the row among the cases. A row of weight 0 is answered as a query
+        is.
+        """
+        return self._left_out_proba()
+
+    def label_scores(self) -> LabelScores:
+        """How well each training row's label fits what the others say: ``order`` has likely mistakes first.
+
+        From ``leave_one_out_proba``, so no row supports its own label.
+
+        >>> from nearsay.posterior.classifier import NeighborClassifier
+        >>> X, y = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2]], list("aabaddd")
+        >>> scores = NeighborClassifier(2, posterior="proportional").fit(X, y).label_scores()
+        >>> int(scores.order[0]), scores.suggested[scores.order[0]]
+        (2, np.str_('a'))
+        """
+        return LabelScores.from_probabilities(self.leave_one_out_proba(), self.labels_, self.classes_)
+
+    def check_queries(self, X: Any) -> Any:
+        """Queries as the model takes them, or an error that says what is wrong with them."""
+        raise NotImplementedError
+
+    def nearest(self, X: Any, n_neighbors: int) -> NeighborTable:
+        """The nearest rows of queries by the index alone, in the numbers of the model."""
+        X = self.check_queries(X)
+        queries = self.model_.views.views[0].measured(X)
+        distances, indices = self.index_.kneighbors(queries, n_neighbors)
+        return NeighborTable(indices, distances)
+
+    def _query(self, X: Any) -> NeighborTable:
+        X = self.check_queries(X)
+        return self.model_.query(X)
+
+    def _nearest(self, X: Any, n_neighbors: int | None) -> NeighborTable:
+        check_is_fitted(self)
+        k = self.n_neighbors_ if n_neighbors is None else n_neighbors
+        if X is not None:
+            return self.rows_.table(self.nearest(X, k))
+        distances, indices = self.index_.kneighbors(None, k)
+        return self.rows_.line_for_each(self.rows_.table(NeighborTable(indices, distances)))
+
+
+def _if_any(value: Any, why_none: str) -> Any:
+    if value is None:
+        raise AttributeError(why_none)
+    return value
