@@ -195,7 +195,7 @@ def test_the_report_shows_pictures_of_mistakes(things, tmp_path):
     assert text.count("data:image/png") == 1
     assert "How specific, how right?" in text
     assert "Keywords" in text
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="exists already"):
         evaluation_report(collection, page)
 
 

@@ -31,18 +31,13 @@ class QuestionBatcher(Generic[Query, Result]):
     ----------
     run : calls a function in a thread when it is its turn.
     answer : (queries, options) to as many answers.
-    most : how many are answered at once.
     """
 
     def __init__(
-        self,
-        run: Callable[..., Awaitable[Any]],
-        answer: Callable[[Sequence[Query], Any], Sequence[Result]],
-        most: int = AT_ONCE,
+        self, run: Callable[..., Awaitable[Any]], answer: Callable[[Sequence[Query], Any], Sequence[Result]]
     ) -> None:
         self._run = run
         self._answer = answer
-        self._most = most
         self._waiting: list[_Waiting[Query]] = []
         self._busy: asyncio.Task[None] | None = None
 
@@ -66,7 +61,7 @@ class QuestionBatcher(Generic[Query, Result]):
     async def _go_on(self) -> None:
         while self._waiting:
             options = self._waiting[0].options
-            alike = [one for one in self._waiting if one.options == options][: self._most]
+            alike = [one for one in self._waiting if one.options == options][:AT_ONCE]
             self._waiting = [one for one in self._waiting if one not in alike]
             await self._answer_all(alike, options)
 
