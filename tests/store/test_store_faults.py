@@ -453,7 +453,7 @@ def test_many_rows_at_once_go_straight_into_shards(path, bulk):
         (lambda store: store.set_taxonomy([("a", "b", "c")]), "pairs"),
         (lambda store: store.set_taxonomy([("a", "b")], ["word"]), "dict {node: word}"),
         (lambda store: store.set_taxonomy([("a", "b")], {"a": 1}), "A word"),
-        (lambda store: store.set_taxonomy(None, {"a": "word"}), "beside its edges"),
+        (lambda store: store.set_taxonomy(None, {"a": "word"}), "in addition to its edges"),
         (lambda store: store.set_settings([1]), "must be a dict"),
         (lambda store: store.keep("../up", lambda folder: None), "'../up'"),
         (lambda store: store.seal(0), "at least 1; got 0"),
