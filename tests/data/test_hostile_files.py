@@ -246,15 +246,15 @@ def _array_of(saved: Saved, *path: Any) -> str:
 
 
 def beyond_the_classes(saved: Saved) -> None:
-    saved.arrays[_array_of(saved, "labels_")][3] = 3
+    saved.arrays[_array_of(saved, "model_", "labels")][3] = 3
 
 
 def below_zero(saved: Saved) -> None:
-    saved.arrays[_array_of(saved, "labels_")][3] = -1
+    saved.arrays[_array_of(saved, "model_", "labels")][3] = -1
 
 
 def fewer_labels(saved: Saved) -> None:
-    name = _array_of(saved, "labels_")
+    name = _array_of(saved, "model_", "labels")
     saved.arrays[name] = saved.arrays[name][:-1]
 
 
@@ -269,7 +269,7 @@ def beyond_the_rows(saved: Saved) -> None:
 
 
 def more_classes(saved: Saved) -> None:
-    saved.contents["header"]["root"]["fields"]["_posterior"]["fields"]["n_classes_"] = 4
+    saved.contents["header"]["root"]["fields"]["model_"]["fields"]["posterior"]["fields"]["n_classes_"] = 4
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_the_fuzzer_hears_what_it_is_there_for(tmp_path, monkeypatch):
     from nearsay.core import compiling
 
     def short(saved: Saved) -> None:
-        name = _array_of(saved, "_posterior", "reading_")
+        name = _array_of(saved, "model_", "posterior", "reading_")
         saved.arrays[name] = saved.arrays[name][:, :1]
 
     fitted = ns.NeighborClassifier(3, posterior="rank").fit(ROWS, NAMES)
