@@ -163,7 +163,8 @@ class FusedOptions:
 
     def take(self, X: np.ndarray, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Some of the rows."""
-        return X[rows]
+        taken: np.ndarray = X[rows]
+        return taken
 
     def fit(
         self,

@@ -104,7 +104,7 @@ class PastVotes:
         self.seed = seed
         self.n_cases = 0
         self.true_votes = np.zeros((k, k + 1), np.int64)
-        self.right = np.zeros(k, np.int64)
+        self.right: np.ndarray = np.zeros(k, np.int64)
 
     def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> Self:
         """Count the cases of a leave-one-out table: line i is about row ``rows[i]``."""
