@@ -246,15 +246,15 @@ def _array_of(saved: Saved, *path: Any) -> str:
 
 
 def beyond_the_classes(saved: Saved) -> None:
-    saved.arrays[_array_of(saved, "labels_")][3] = 3
+    saved.arrays[_array_of(saved, "model_", "labels")][3] = 3
 
 
 def below_zero(saved: Saved) -> None:
-    saved.arrays[_array_of(saved, "labels_")][3] = -1
+    saved.arrays[_array_of(saved, "model_", "labels")][3] = -1
 
 
 def fewer_labels(saved: Saved) -> None:
-    name = _array_of(saved, "labels_")
+    name = _array_of(saved, "model_", "labels")
     saved.arrays[name] = saved.arrays[name][:-1]
 
 
@@ -264,12 +264,12 @@ def fewer_rows(saved: Saved) -> None:
 
 
 def beyond_the_rows(saved: Saved) -> None:
-    table = next(array for array in saved.arrays.values() if array.ndim == 2 and array.dtype == np.int64)
-    table[0, 0] = len(ROWS)
+    indices = _array_of(saved, "model_", "past", "_kept", "tuple", 0, "indices")
+    saved.arrays[indices][0, 0] = len(ROWS)
 
 
 def more_classes(saved: Saved) -> None:
-    saved.contents["header"]["root"]["fields"]["_posterior"]["fields"]["n_classes_"] = 4
+    saved.contents["header"]["root"]["fields"]["model_"]["fields"]["posterior"]["fields"]["n_classes_"] = 4
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_the_fuzzer_hears_what_it_is_there_for(tmp_path, monkeypatch):
     from nearsay.core import compiling
 
     def short(saved: Saved) -> None:
-        name = _array_of(saved, "_posterior", "reading_")
+        name = _array_of(saved, "model_", "posterior", "reading_")
         saved.arrays[name] = saved.arrays[name][:, :1]
 
     fitted = ns.NeighborClassifier(3, posterior="rank").fit(ROWS, NAMES)

@@ -130,7 +130,8 @@ def test_priors_replace_the_weighted_frequencies(groups: Any) -> None:
     base = NeighborClassifier(9, posterior="proportional")
     make: Any = clone(base) if groups is None else FusedClassifier(groups, base)
     plain = make.fit(X, y, weights).predict_proba(X)
-    found = make.set_params(priors="uniform").fit(X, y, weights).predict_proba(X)
+    name = "priors" if groups is None else "estimator__priors"
+    found = make.set_params(**{name: "uniform"}).fit(X, y, weights).predict_proba(X)
     times = 1 if groups is None else 2  # every group brings the frequencies with it
     expected = plain / np.bincount(y, weights) ** times
     np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.named import CRITERIA, POSTERIORS, Auto
 from nearsay.posterior.methods.proportional import SMOOTHINGS, Proportional
 from nearsay.posterior.votes import TIE_RULES
 from nearsay.search.exact import ExactSearch
@@ -206,11 +206,17 @@ def test_a_number_of_neighbors_that_is_none_is_refused(k):
 
 
 @pytest.mark.parametrize(
-    ("option", "table"), [("posterior", POSTERIORS), ("tie_break", TIE_RULES), ("smoothing", SMOOTHINGS)]
+    ("option", "settings", "table"),
+    [
+        ("posterior", {"posterior": "nobody"}, POSTERIORS),
+        ("tie_break", {"tie_break": "nobody"}, TIE_RULES),
+        ("smoothing", {"posterior": Proportional(smoothing="nobody")}, SMOOTHINGS),
+        ("criterion", {"posterior": Auto(criterion="nobody")}, CRITERIA),
+    ],
 )
-def test_an_unknown_name_is_answered_with_the_known_ones(option, table):
+def test_an_unknown_name_is_answered_with_the_known_ones(option, settings, table):
     with pytest.raises(InputError) as raised:
-        fit(**{option: "nobody"})
+        fit(**settings)
     assert f"Unknown {option} 'nobody'" in str(raised.value)
     assert all(name in str(raised.value) for name in table)
 
@@ -224,7 +230,7 @@ def test_a_posterior_that_is_neither_name_nor_object_is_refused(posterior):
 @pytest.mark.parametrize("model_failure", [-0.1, 1.0, 1.5, np.nan, np.inf, "little", None, True])
 def test_a_model_failure_that_is_no_share_is_refused(model_failure):
     with pytest.raises(InputError, match="from 0 up to but not including 1"):
-        fit(model_failure=model_failure)
+        fit(posterior=Proportional(model_failure=model_failure))
 
 
 @pytest.mark.parametrize("option", ["metric", "search"])

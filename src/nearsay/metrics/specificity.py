@@ -247,7 +247,8 @@ def _predicted_and_true(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> tuple[n
     true, predicted = taxonomy.check_labels(y_true), taxonomy.check_labels(y_pred)
     if len(true) != len(predicted) or not len(true):
         raise InputError(
-            f"As many answers as labels are expected, at least one; got {len(predicted)} answers, {len(true)} labels."
+            f"As many answers as labels are expected, at least one; got {len(predicted)} answers and {len(true)}"
+            " labels."
         )
     return predicted, true
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -84,6 +84,8 @@ class PastVotes:
     (array([2, 2]), array([0.667, 0.667]))
     """
 
+    summed: tuple[str, ...] = ("n_cases", "true_votes", "right")
+
     def __init__(
         self,
         k: int,
@@ -102,9 +104,9 @@ class PastVotes:
         self.seed = seed
         self.n_cases = 0
         self.true_votes = np.zeros((k, k + 1), np.int64)
-        self.right = np.zeros(k, np.int64)
+        self.right: np.ndarray = np.zeros(k, np.int64)
 
-    def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> PastVotes:
+    def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> Self:
         """Count the cases of a leave-one-out table: line i is about row ``rows[i]``."""
         from nearsay.posterior.choice.k_curve_kernels import count_past_votes
 
@@ -115,9 +117,12 @@ class PastVotes:
         self.n_cases += len(rows)
         return self
 
-    def with_those(self, others: Sequence[PastVotes]) -> PastVotes:
+    def with_those(self, others: Sequence[Self]) -> Self:
         """The counts of these cases and of others."""
-        return _summed([self, *others], ("n_cases", "true_votes", "right"))
+        total = copy(self)
+        for name in self.summed:
+            vars(total)[name] = sum(vars(each)[name] for each in (self, *others))
+        return total
 
     def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
@@ -131,7 +136,7 @@ class PastVotes:
         return KCurve(k, self.right / self.n_cases, (self.true_votes * counted).sum(axis=1) / self.n_cases)
 
 
-class WeightedPastVotes:
+class WeightedPastVotes(PastVotes):
     """How well the weighted votes of k = 1 … ``k`` neighbors did; each case counts as much as its row.
 
     Parameters
@@ -146,28 +151,15 @@ class WeightedPastVotes:
     array([0.5, 0. ])
     """
 
-    def __init__(
-        self,
-        k: int,
-        n_classes: int,
-        weights: RowWeights,
-        *,
-        model_failure: float = 0.01,
-        smoothing: str = "model_failure",
-        tie_break: str = "nearest",
-        seed: int = 0,
-    ) -> None:
-        check_tie_break(tie_break)
-        self.n_classes = n_classes
+    summed = ("worth", "log_posterior", "right")
+
+    def __init__(self, k: int, n_classes: int, weights: RowWeights, **options: Any) -> None:
+        super().__init__(k, n_classes, **options)
         self.weights = weights
-        self.model_failure = model_failure
-        self.smoothing = smoothing
-        self.tie_break = tie_break
-        self.seed = seed
         self.worth = 0.0
         self.log_posterior, self.right = np.zeros(k), np.zeros(k)
 
-    def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> WeightedPastVotes:
+    def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> Self:
         """Count the cases of a leave-one-out table: line i is about row ``rows[i]``."""
         for part in row_blocks(len(table), size=max(1, PAIRS_AT_ONCE // self.n_classes)):
             self._add(table[part], labels, rows[part])
@@ -191,25 +183,10 @@ class WeightedPastVotes:
             self.right[j] += worth @ (best == truth)
         self.worth += worth.sum()
 
-    def with_those(self, others: Sequence[WeightedPastVotes]) -> WeightedPastVotes:
-        """What these cases say, and others."""
-        return _summed([self, *others], ("worth", "log_posterior", "right"))
-
     def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
         k = np.arange(1, len(self.right) + 1)
         return KCurve(k, self.right / self.worth, self.log_posterior / self.worth)
-
-
-Counts = TypeVar("Counts", PastVotes, WeightedPastVotes)
-
-
-def _summed(counts: Sequence[Counts], names: Sequence[str]) -> Counts:
-    """The first, with the sums of these counts of all."""
-    total = copy(counts[0])
-    for name in names:
-        vars(total)[name] = sum(vars(each)[name] for each in counts)
-    return total
 
 
 def curves_of(
@@ -229,12 +206,12 @@ def curves_of(
 
     ``labels``, ``weights`` and ``fold`` are those of all rows.
     """
-    smoothed: dict[str, Any] = {"model_failure": model_failure, "smoothing": smoothing}
+    options: dict[str, Any] = {
+        "model_failure": model_failure, "smoothing": smoothing, "tie_break": tie_break, "seed": seed
+    }  # fmt: skip
     n_folds = int(fold.max(initial=-1)) + 1
     votes: list[Any] = [
-        PastVotes(k, n_classes, tie_break=tie_break, seed=seed, **smoothed)
-        if weights is None
-        else WeightedPastVotes(k, n_classes, weights, tie_break=tie_break, seed=seed, **smoothed)
+        PastVotes(k, n_classes, **options) if weights is None else WeightedPastVotes(k, n_classes, weights, **options)
         for _ in range(n_folds)
     ]
     for rows, table in cases:
