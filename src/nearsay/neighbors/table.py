@@ -28,7 +28,7 @@ class NeighborTable:
         The classes by their nearest member, if wanted.
     further : tuple of NearestClasses
         The same in further views of the rows, for a posterior that uses several.
-    model_log_p : (n_queries, n_classes, n_models) float64, optional
+    said : (n_queries, n_classes, n_models) float64, optional
         Log probabilities of companion models, which are pooled with the neighbors.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
@@ -40,7 +40,7 @@ class NeighborTable:
     distances: np.ndarray
     classes: NearestClasses | None = field(default=None, repr=False)
     further: tuple[NearestClasses, ...] = field(default=(), repr=False)
-    model_log_p: np.ndarray | None = field(default=None, repr=False)
+    said: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_array("indices", self.indices, "iu", "whole numbers")
@@ -85,7 +85,7 @@ class NeighborTable:
             self.distances[lines],
             None if self.classes is None else self.classes[lines],
             tuple(view[lines] for view in self.further),
-            None if self.model_log_p is None else self.model_log_p[lines],
+            None if self.said is None else self.said[lines],
         )
 
 
@@ -109,13 +109,13 @@ def joined(tables: Sequence[NeighborTable]) -> NeighborTable:
     [[3, 1], [3, 1]]
     """
     classes = [table.classes for table in tables if table.classes is not None]
-    model_log_p = [table.model_log_p for table in tables if table.model_log_p is not None]
+    said = [table.said for table in tables if table.said is not None]
     return NeighborTable(
         np.concatenate([table.indices for table in tables]),
         np.concatenate([table.distances for table in tables]),
         joined_classes(classes) if classes else None,
         tuple(joined_classes(view) for view in zip(*(table.further for table in tables), strict=True)),
-        np.concatenate(model_log_p) if model_log_p else None,
+        np.concatenate(said) if said else None,
     )
 
 

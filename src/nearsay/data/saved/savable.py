@@ -234,7 +234,7 @@ SAVABLE: dict[str, Savable] = {
         distances=floats("lines neighbors"),
         classes=NONE | of("NearestClasses", "lines classes"),
         further=tuple_of(of("NearestClasses", "lines classes")),
-        model_log_p=NONE | floats("lines classes models"),
+        said=NONE | floats("lines classes models"),
     ),
     # Distances of the nearest members are there where members are asked for, means of the 16 nearest classes.
     "NearestClasses": Savable(

@@ -440,7 +440,7 @@ class Chooser:
     def _tables_of(self, way: ModelCandidate) -> tuple[list[NeighborTable], np.ndarray]:
         """The past cases in the views of a way, and which classes each of these shows."""
         tables = [self._tables[key].first(way.n_neighbors or 1) for key in way.views]
-        tables[0] = replace(tables[0], model_log_p=said_together([self._said[number] for number in way.models]))
+        tables[0] = replace(tables[0], said=said_together([self._said[number] for number in way.models]))
         return tables, np.stack([self.views[key].shown for key in way.views])
 
     def _left_out(

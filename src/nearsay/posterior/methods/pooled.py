@@ -255,7 +255,7 @@ class Pooled(GroupPosterior):
         there = self.proba_there(tables[0]) if len(tables) == 1 else None
         if there is not None:
             return np.asarray(there.cpu().numpy())
-        if len(views) == 1 and tables[0].model_log_p is None and views[0].numbers.shape[1] < self.n_classes_:
+        if len(views) == 1 and tables[0].said is None and views[0].numbers.shape[1] < self.n_classes_:
             return self._proba_of_listed(views[0])
         p = np.empty((len(tables[0]), self.n_classes_))
         for part in self._blocks(len(p), tables):
@@ -264,7 +264,7 @@ class Pooled(GroupPosterior):
 
     def proba_there(self, table: NeighborTable) -> Any | None:
         near = listed_classes(table)
-        if not isinstance(near, ClassesOnGpu) or table.further or table.model_log_p is not None:
+        if not isinstance(near, ClassesOnGpu) or table.further or table.said is not None:
             return None
         by_size = self.size_weight_ * self._far_by_size
         learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]
@@ -335,8 +335,8 @@ class Pooled(GroupPosterior):
         views = [view[part] for view in _views(tables)]
         out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
         self._fill_features(views, out)
-        if tables[0].model_log_p is not None:
-            out[:, :, -1 - _n_models(tables) : -1] = -tables[0].model_log_p[part]
+        if tables[0].said is not None:
+            out[:, :, -1 - _n_models(tables) : -1] = -tables[0].said[part]
         # Of a query without any group nothing is known, not even that: all classes are alike.
         out[:, :, -1] = _told(views, tables)[:, None] * self._far_by_size
         return out
@@ -399,12 +399,12 @@ def _from_nearest(far: np.ndarray) -> np.ndarray:
 
 
 def _n_models(tables: Sequence[NeighborTable]) -> int:
-    return 0 if tables[0].model_log_p is None else tables[0].model_log_p.shape[2]
+    return 0 if tables[0].said is None else tables[0].said.shape[2]
 
 
 def _told(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
     """Of which queries anything is known: (n_queries,) bool."""
-    told: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].model_log_p is not None)
+    told: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
     return told
 
 

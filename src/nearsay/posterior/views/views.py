@@ -79,4 +79,4 @@ class Views:
 def with_further(tables: Sequence[NeighborTable], said: np.ndarray | None) -> NeighborTable:
     """The first table, with what the others say of the classes, and with what models say."""
     further = tuple(table.classes for table in tables[1:] if table.classes is not None)
-    return replace(tables[0], further=further, model_log_p=said)
+    return replace(tables[0], further=further, said=said)
