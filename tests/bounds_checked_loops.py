@@ -18,7 +18,7 @@ from nearsay.search.screening.tiles.tile_families import ANY, tile
 ONLY_IN_PLAIN_TILES = {"nearsay.search.screening.tiles.matrix_tile_kernels._multiply_by_loop"}
 
 
-@pytest.mark.parametrize("package", ["nearsay.search.", "nearsay."])
+@pytest.mark.parametrize("package", ["nearsay.search.", "nearsay.neighbors.by_class.", "nearsay."])
 def test_every_loop_ran_with_its_bounds_checked(package):
     assert os.environ["NUMBA_BOUNDSCHECK"] == "1"
     assert "\n".join(sorted(unused_loops(package))) == ""

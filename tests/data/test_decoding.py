@@ -134,7 +134,9 @@ on_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="ne
 
 
 @on_linux
-@pytest.mark.parametrize("function", ["images.read_image(sys.argv[1])", "images.read_upright(sys.argv[1], at_least=128)"])
+@pytest.mark.parametrize(
+    "function", ["images.read_image(sys.argv[1])", "images.read_upright(sys.argv[1], at_least=128)"]
+)
 def test_a_small_file_of_many_16_bit_pixels_takes_little_more_than_they_do(tmp_path, function):
     path = tmp_path / "large.png"
     Image.fromarray(np.zeros((5000, 6000), np.uint16)).save(path)  # 60 MB decoded, about 60 kB as a file

@@ -392,7 +392,7 @@ def changes() -> dict[str, Any]:
         "labels": lambda asked: {**asked, "labels": np.zeros(8, int)},
         "classes": lambda asked: {**asked, "n_classes": 9},
         "removed": lambda asked: {**asked, "rows": asked["rows"].without([1])},
-        "members": lambda asked: {**asked, "asked": np.zeros((4, 1), int), "n_members": 2},
+        "members": lambda asked: {**asked, "near": np.zeros((4, 1), int), "n_members": 2},
         "search": lambda asked: {**asked, "search": ("kd", None)},
         "rows": lambda asked: {**asked, "rows": ShardedRows.open(asked["other"])},
     }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
-from nearsay.neighbors.by_class.plan import MakePlan, Plan, Shape, plan
+from nearsay.neighbors.by_class.plan import MakePlan, Plan, SearchShape, plan
 from nearsay.search.exact import ExactSearch
 from tests.reference import neighbors as reference
 
@@ -30,7 +30,7 @@ WAYS = {
 def only(way: str) -> MakePlan:
     """A plan that takes one way, whatever takes less time."""
 
-    def make(shape: Shape) -> Plan:
+    def make(shape: SearchShape) -> Plan:
         name, n_found = way.partition(",")[0], WAYS[way]
         if name == "scan" and not shape.k:  # without neighbors there is nothing to scan for
             name = "products"
@@ -141,8 +141,8 @@ def test_other_distances_with_products_are_searched_every_way(way, metric):
 # ---------------------------------------------------------------- the plan
 
 
-def shape(n_rows: int, n_classes: int, n_queries: int, members: tuple[int, ...], **given: Any) -> Shape:
-    return Shape(n_queries, n_rows, n_classes, 10, members, **given)
+def shape(n_rows: int, n_classes: int, n_queries: int, members: tuple[int, ...], **given: Any) -> SearchShape:
+    return SearchShape(n_queries, n_rows, n_classes, 10, members, **given)
 
 
 @pytest.mark.parametrize(

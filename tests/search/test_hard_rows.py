@@ -154,7 +154,7 @@ def test_no_loop_of_a_search_leaves_its_arrays(tmp_path):
     First with a tile that is a plain loop, whose bounds are checked too; then with the one of this processor, which is
     written in LLVM's own terms, without bounds, and goes about its queries in another way.
     """
-    every = f"{SEARCHING} or every_loop and search."
+    every = f"{SEARCHING} or every_loop and search. or every_loop and by_class."
     checked_run(ANY.name, tmp_path, "search/test_hard_rows.py", "bounds_checked_loops.py", "-k", every)
     checked_run(tile().name, tmp_path, "search/test_hard_rows.py", "-k", OF_TILES)
 

@@ -160,10 +160,10 @@ def test_rows_too_many_to_keep_are_packed_anew_and_found_all_the_same(monkeypatc
     rng = np.random.default_rng(0)
     X, Q = rng.normal(size=(5000, 6)).astype(np.float32), rng.normal(size=(50, 6)).astype(np.float32)
     kept = packed(X)
-    expected = kept.look(Q, 4, 500)
+    expected = kept.candidates(Q, 4, 500)
     monkeypatch.setattr(packed_rows, "PACK_UP_TO", 1000)
     not_kept = packed(X)
-    np.testing.assert_array_equal(not_kept.look(Q, 4, 500), expected)
+    np.testing.assert_array_equal(not_kept.candidates(Q, 4, 500), expected)
     assert kept.are_packed
     assert not not_kept.are_packed
 
@@ -244,7 +244,7 @@ def test_rows_that_a_guess_was_made_from_are_listed_once(monkeypatch, n_threads,
         held, _ = held.without(np.arange(0, 3000, 3))
     rows = PackedRows(Geometry(as_distance("euclidean"), held))
     rows.pack()
-    found = rows._look(Q, 60, 2000, n_threads)
+    found = rows._candidates(Q, 60, 2000, n_threads)
     far = ((Q[:, None].astype(float) - X) ** 2).sum(axis=2)
     if removed:
         far[:, ::3] = np.inf
@@ -262,8 +262,8 @@ def test_a_sample_with_more_near_ties_than_a_list_holds_leaves_no_row_out():
     near = np.arange(len(X)) // 64 % packed_rows.SAMPLED == 0
     X[near] = 1e-5 * rng.normal(size=(near.sum(), 4)).astype(np.float32)
     rows = packed(X)
-    assert (rows.look(np.zeros((1, 4), np.float32), 60, 300) == -1).all()
-    found = rows.look(np.zeros((1, 4), np.float32), 60, 2000)
+    assert (rows.candidates(np.zeros((1, 4), np.float32), 60, 300) == -1).all()
+    found = rows.candidates(np.zeros((1, 4), np.float32), 60, 2000)
     assert set(np.flatnonzero(near).tolist()) == set(found[found >= 0].tolist())
 
 
@@ -271,7 +271,7 @@ def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():
     X = np.zeros((3000, 4), np.float32)
     X[0] = 5
     X[1:] += 1e-4 * np.random.default_rng(0).normal(size=(2999, 4)).astype(np.float32)
-    found = packed(X).look(np.array([[0.0, 0, 0, 0], [5, 5, 5, 5]], np.float32), 1, 300)
+    found = packed(X).candidates(np.array([[0.0, 0, 0, 0], [5, 5, 5, 5]], np.float32), 1, 300)
     assert (found[0] == -1).all()
     assert found[1].max() == 0
 

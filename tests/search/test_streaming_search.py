@@ -143,10 +143,10 @@ def test_many_changes_start_a_rebuild_by_themselves_and_no_change_waits_for_it(m
     for row in X[2200:]:
         index.add(row[None])
     assert index.search_.rebuilding
-    assert index.search_._beside.n_live == 400
+    assert index.search_._late.n_live == 400
     go_on.set()
     assert index.search_._rebuilding.wait(60)
-    assert index.search_._beside.n_live < 400
+    assert index.search_._late.n_live < 400
     assert (index.query(X, 1).indices[:, 0] == np.arange(2600)).mean() > 0.98
 
 

@@ -195,8 +195,8 @@ def places_among(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     array([ 1,  0, -1])
     """
     place = {label: number for number, label in enumerate(classes.tolist())}
-    found = [place.get(label, -1) for label in labels.ravel().tolist()]
-    return np.array(found, dtype=np.int64).reshape(labels.shape)
+    places = [place.get(label, -1) for label in labels.ravel().tolist()]
+    return np.array(places, dtype=np.int64).reshape(labels.shape)
 
 
 def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:

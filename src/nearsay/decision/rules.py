@@ -75,8 +75,8 @@ def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: Any, scor
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> said = flat_reject_calibrated([[0.4, 0.3, 0.2, 0.1]] * 2, tree, threshold=-1.5, score=[-1.5, 0.7])
-    >>> [tree.nodes[v] for v in said]
+    >>> nodes = flat_reject_calibrated([[0.4, 0.3, 0.2, 0.1]] * 2, tree, threshold=-1.5, score=[-1.5, 0.7])
+    >>> [tree.nodes[v] for v in nodes]
     ['R', 'a1']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)

@@ -19,9 +19,17 @@ from nearsay.neighbors.by_class.class_means import RowsByClass, fill_means
 from nearsay.neighbors.by_class.class_table import ClassTable, no_members
 from nearsay.neighbors.by_class.gpu_way import GpuWay
 from nearsay.neighbors.by_class.grouped_rows import GroupedRows
-from nearsay.neighbors.by_class.plan import SCANNED_UNPREPARED, MakePlan, Shape, plan
+from nearsay.neighbors.by_class.plan import SCANNED_UNPREPARED, MakePlan, SearchShape, plan
 from nearsay.neighbors.by_class.queries import Queries
-from nearsay.neighbors.by_class.ways import BlockProducts, BruteForce, MemberWay, NumpyWay, Scan, SmallProducts, Way
+from nearsay.neighbors.by_class.ways import (
+    BlockProducts,
+    BruteForce,
+    MemberWay,
+    NumpyWay,
+    Scan,
+    SearchWay,
+    SmallProducts,
+)
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.living.query_scan import screens
 from nearsay.neighbors.table import NeighborTable
@@ -126,9 +134,9 @@ class ClassSearch:
 
     # ------------------------------------------------------------ ways
 
-    def _shape(self, n_queries: int, k: int, members: tuple[int, ...]) -> Shape:
+    def _shape(self, n_queries: int, k: int, members: tuple[int, ...]) -> SearchShape:
         search = self.search
-        return Shape(
+        return SearchShape(
             n_queries=n_queries,
             n_rows=search.rows_.n_live,
             n_classes=self.n_classes,
@@ -142,7 +150,7 @@ class ClassSearch:
             gpu=isinstance(search, GpuSearch) and self._gpu.serves(n_queries, k),
         )
 
-    def _way(self, name: str) -> Way:
+    def _way(self, name: str) -> SearchWay:
         """The way of this name."""
         rows = self.search, self.labels, self.n_classes
         if name == "products":

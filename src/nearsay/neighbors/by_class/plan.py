@@ -41,7 +41,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Shape:
+class SearchShape:
     """What a plan depends on.
 
     Attributes
@@ -68,15 +68,15 @@ class Shape:
     gpu: bool = False
 
 
-MakePlan: TypeAlias = Callable[[Shape], Plan]
+MakePlan: TypeAlias = Callable[[SearchShape], Plan]
 
 
-def plan(shape: Shape) -> Plan:
+def plan(shape: SearchShape) -> Plan:
     """The way that should be fastest.
 
-    >>> plan(Shape(n_queries=1000, n_rows=100_000, n_classes=10, k=10, members=(1, 4)))
+    >>> plan(SearchShape(n_queries=1000, n_rows=100_000, n_classes=10, k=10, members=(1, 4)))
     Plan(way='products', members=(1,))
-    >>> plan(Shape(n_queries=1000, n_rows=1600, n_classes=100, k=10, members=(1, 4))).way
+    >>> plan(SearchShape(n_queries=1000, n_rows=1600, n_classes=100, k=10, members=(1, 4))).way
     'small'
     """
     members = shape.members
@@ -95,7 +95,7 @@ def plan(shape: Shape) -> Plan:
     return Plan("products", members if _with_rows(shape) else (1,))
 
 
-def _with_rows(shape: Shape) -> bool:
+def _with_rows(shape: SearchShape) -> bool:
     """Whether the members are found in the pass over the rows."""
     most = max(shape.members, default=0)
     if most <= 1:

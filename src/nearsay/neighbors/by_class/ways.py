@@ -30,7 +30,7 @@ QUERIES_SCANNED = 8
 NONE_REMOVED = np.empty(0, np.bool_)
 
 
-class Way(Protocol):
+class SearchWay(Protocol):
     """One way to search by class."""
 
     def search(self, queries: Queries, k: int, members: tuple[int, ...]) -> NeighborTable:

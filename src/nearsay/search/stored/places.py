@@ -53,7 +53,7 @@ def full_path(path: str | os.PathLike[str]) -> str:
 def relative_to(path: str, name: str) -> str:
     """The path of ``name`` relative to the folder of a file.
 
-    >>> beside("s3://bucket/all/snapshot.json", "../rows/0.npy")
+    >>> relative_to("s3://bucket/all/snapshot.json", "../rows/0.npy")
     's3://bucket/rows/0.npy'
     """
     if not is_url(path):
