@@ -220,7 +220,8 @@ def _for_each_k(
     estimator: str, ks: Sequence[int], rows: LabeledRows, folds: Sequence[Fold]
 ) -> Iterable[tuple[int, Answers]]:
     """The answers by K; asked for once where K makes no difference."""
-    same = not POSTERIORS[ESTIMATORS[estimator]["posterior"]]().counts_votes
+    posterior = ESTIMATORS[estimator]["posterior"]
+    same = not (POSTERIORS[posterior]() if isinstance(posterior, str) else posterior).counts_votes
     answers = None
     for k in ks:
         if answers is None or not same:

@@ -645,7 +645,7 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
     save(2.0)
     assert "small.onnx has changed since" in run("label", "birds.nearsay", "new").stderr
     Path("small.onnx").unlink()
-    assert "which is not there" in run("label", "birds.nearsay", "new").stderr
+    assert "which is missing" in run("label", "birds.nearsay", "new").stderr
 
 
 # ---------------------------------------------------------------- mistakes of the user

@@ -81,7 +81,7 @@ def test_no_other_weights_have_less_loss():
             moved[place] += step
             other = WordOdds(odds.usual, moved, odds.words, odds.log_odds, odds.slopes, odds.shifts)
             assert other.loss(pairs) > least - 1e-6
-    original = odds.with_each_word(pairs)
+    original = odds.with_word_sigmoids(pairs)
     assert original.loss(pairs) < least
     assert (original.slopes[-1], original.shifts[-1]) == (1.0, 0.0)  # of a word that was not known
 
@@ -91,7 +91,7 @@ def test_a_word_that_is_always_right_is_believed_and_one_that_never_is_is_not():
     pairs = WordPairs(votes, word, word == 0, n_others=0, n_missed=0)
     odds = WordOdds.shared(pairs, np.array(["yes", "no"]), np.array([0.5, 0.5]), 400)
     assert odds.proba(["yes", "no"], votes[:2]) == pytest.approx([0.5, 0.5], abs=0.01)
-    yes, no = odds.with_each_word(pairs).proba(["yes", "no"], votes[:2])
+    yes, no = odds.with_word_sigmoids(pairs).proba(["yes", "no"], votes[:2])
     assert yes > 0.9
     assert no < 0.1
 

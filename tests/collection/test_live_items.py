@@ -95,8 +95,8 @@ def test_voters_follow_events_as_a_count_of_all_rows_does(rows, changes, machine
 
 @given(st.lists(st.integers(0, 3), max_size=9), st.data())
 def test_a_column_that_changes_leaves_the_one_before_as_it_was(values, data):
-    before = live_column.ROWS_A_STRETCH
-    live_column.ROWS_A_STRETCH = data.draw(st.integers(1, 4))
+    before = live_column.ROWS_PER_BLOCK
+    live_column.ROWS_PER_BLOCK = data.draw(st.integers(1, 4))
     try:
         column, expected = LiveColumn(values), list(values)
         kept = [(column, list(expected))]
@@ -112,4 +112,4 @@ def test_a_column_that_changes_leaves_the_one_before_as_it_was(values, data):
         for each, what in kept:
             assert (list(each), len(each), [each[row] for row in range(len(what))]) == (what, len(what), what)
     finally:
-        live_column.ROWS_A_STRETCH = before
+        live_column.ROWS_PER_BLOCK = before

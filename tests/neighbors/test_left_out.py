@@ -94,7 +94,7 @@ def test_what_cannot_be_taken_back_is_learned_from_the_other_folds_and_sizes_are
 ) -> None:
     table, y, n_classes, rows = cases
     # The usual distance tells nothing of labels, so the pool keeps that of all cases; here any cases have the same.
-    with patch.object(pooled, "_usual_distance", return_value=1.0):
+    with patch.object(pooled, "usual_distance", return_value=1.0):
         p = make().fit(table, y, n_classes, rows).leave_one_out_proba(table, rows)
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
         if np.bincount(y).max() < 2:

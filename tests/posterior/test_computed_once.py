@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.neighbors.by_class import class_means
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
@@ -101,27 +100,6 @@ def test_the_posterior_that_choosing_fitted_is_the_one_that_fitting_again_gives(
     np.testing.assert_array_equal(fitted.posterior_._all_weights, again._all_weights)
     assert fitted.posterior_.floors_ == again.floors_
     assert fitted.posterior_.model_failure_ == again.model_failure_
-
-
-@given(
-    X=st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=2, max_size=25),
-    seed=st.integers(0, 100),
-    members=st.sampled_from([(1, 2), (1, 3, 5), (4,)]),
-    metric=st.sampled_from(["euclidean", "sqeuclidean", "cosine", "manhattan"]),
-)
-@settings(max_examples=40)
-def test_members_are_as_far_in_one_list_as_class_by_class(X, seed, members, metric):
-    X = np.array(X, dtype=float) + (1 if metric == "cosine" else 0)
-    y = np.random.default_rng(seed).integers(0, 6, len(X))
-    found = []
-    for worth_a_call in (0, 1 << 40):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(class_means, "WORTH_A_CALL", worth_a_call)
-            labeled = NeighborIndex(metric, search="exact").fit(X).with_labels(y, 6)
-            tables = labeled.leave_one_out(2, members), labeled.query(X[:3] + 0.5, 2, members)
-            found.append([table.classes.means for table in tables])
-    for by_class, in_one_list in zip(*found, strict=True):
-        np.testing.assert_array_equal(by_class, in_one_list)
 
 
 def test_the_more_classes_are_listed_the_fewer_rows_are_judged():

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.optimize import minimize
 
-from nearsay.annotate.calibration import FAINT, HELD_SHIFT, HELD_SLOPE, RIDGE
+from nearsay.annotate.sigmoid_fit import FAINT, HELD_SHIFT, HELD_SLOPE, RIDGE
 
 
 def log_loss_of_one(said: float, has: float) -> float:

@@ -467,7 +467,7 @@ def page(browser):
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     opened = context.new_page()
     wrong: list[str] = []
-    opened.set_default_timeout(8000)
+    opened.set_default_timeout(20_000)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     # What a page was refused, and asks back about, is written there by the browser too.
     refused = "409 (Conflict)"

@@ -114,12 +114,19 @@ def add_items(database: Database, rows: list[int], columns: dict[str, list[Any]]
     # Many rows per statement, and a constant column once: four times as fast.
     shared = {name: values[0] for name, values in stored.items() if is_one_value(values)}
     varying = {name: values for name, values in stored.items() if name not in shared}
-    marks = ", ".join([*(f"?{number}" for number in range(1, len(shared) + 1)), *("?" for _ in varying)])
     for start in range(0, len(rows), AT_ONCE):
-        some = zip(*(values[start : start + AT_ONCE] for values in varying.values()), strict=True)
-        values = [*shared.values(), *(value for row in some for value in row)]
-        lines = "), (".join([marks] * len(rows[start : start + AT_ONCE]))
-        database.execute(f"INSERT INTO items ({', '.join([*shared, *varying])}) VALUES ({lines})", values)
+        some = list(zip(*(values[start : start + AT_ONCE] for values in varying.values()), strict=True))
+        tables = [_values(1, len(shared))] * bool(shared) + [_values(len(some), len(varying))] * bool(varying)
+        database.execute(
+            f"INSERT INTO items ({', '.join([*shared, *varying])}) SELECT * FROM {', '.join(tables)}",
+            [*shared.values(), *(value for line in some for value in line)],
+        )
+
+
+def _values(n_rows: int, n_columns: int) -> str:
+    """A table of parameters in SQL."""
+    line = ", ".join("?" * n_columns)
+    return f"(VALUES ({'), ('.join([line] * n_rows)}))"
 
 
 def change_items(database: Database, rows: list[int], columns: dict[str, list[Any]]) -> None:
