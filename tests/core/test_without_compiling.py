@@ -234,7 +234,7 @@ def test_every_loop_gives_in_python_what_it_gives_compiled(monkeypatch, many_kin
     monkeypatch.setattr(compiling.Loop, "__call__", checked)
     X, y = many_kinds
     X = X - X.min() + 1
-    with ns.threads(1):  # others would write to what is compared
+    with compiling.forced(True), ns.threads(1):  # other threads would write to what is compared
         call_loops(monkeypatch, X, y)
     missed = [name for name, loop in loops().items() if loop not in called]
     assert not missed, missed

@@ -16,6 +16,8 @@ import nearsay as ns
 from nearsay.core.arrays import check_row_numbers
 from nearsay.decision.envelope import operating_points
 from nearsay.errors import InputError
+from nearsay.neighbors.by_class.class_table import ClassTable
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.posterior.base import Posterior
 from tests.neighbors.test_shards import written
 from tests.public import PUBLIC
@@ -146,7 +148,7 @@ asked = pytest.mark.parametrize("who", ASKED)
 def test_every_public_method_that_takes_rows_is_asked_here():
     methods = {
         f"{kind.__name__}.{name}"
-        for kind in PUBLIC.values()
+        for kind in (*PUBLIC.values(), ClassTable, LabeledNeighbors)
         if isinstance(kind, type) and not issubclass(kind, Posterior)
         for name, method in inspect.getmembers(kind, inspect.isfunction)
         if "rows" in inspect.signature(method).parameters and (name == "__getitem__" or not name.startswith("_"))
