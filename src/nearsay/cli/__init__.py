@@ -1,6 +1,6 @@
 """The command line: each command is a few lines over a function, and shows the plain dict it gave."""
 
-from nearsay.cli import asking, building, changing, judging, papers, serving, tour
-from nearsay.cli.app import app, main
-
-__all__ = ["app", "asking", "building", "changing", "judging", "main", "papers", "serving", "tour"]
+# Each of these modules adds its commands to ``app``.
+from nearsay.cli import asking, building, changing, judging, papers, serving, tour  # noqa: F401
+from nearsay.cli.app import app as app
+from nearsay.cli.app import main as main

@@ -18,7 +18,7 @@ from nearsay.errors import NearsayError
 from nearsay.web import openapi
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.pages import asking, batches, browsing, correcting, judging, mapping, reviewing
+from nearsay.web.pages import PAGES, asking, batches, judging
 from nearsay.web.rendering import error_response, on_error
 from nearsay.web.server import jobs
 from nearsay.web.server.gate import Gate
@@ -44,15 +44,9 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
         lifespan=lifespan,
         routes=[
             Route("/", home, methods=["GET"]),
-            *asking.ROUTES,
-            *correcting.ROUTES,
-            *judging.ROUTES,
+            *(route for page in PAGES for route in page.ROUTES),
             *jobs.ROUTES,
-            *batches.ROUTES,
-            *reviewing.ROUTES,
             *openapi.ROUTES,
-            *browsing.ROUTES,
-            *mapping.ROUTES,
             StaticFiles().route,
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],
