@@ -25,7 +25,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
 from nearsay.reports.summary import summarize
-from nearsay.tour.digits_tour import telling_queries
+from nearsay.tour.digits_tour import example_queries
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,8 +97,8 @@ def test_the_three_queries_are_the_surest_the_most_contested_and_the_surest_wron
         predictions = np.array([0, 0, 0, 1, 1, 0])
 
     y = np.array([0, 0, 0, 0, 0, 0])
-    assert telling_queries(Answers(explained), y) == {"easy": 2, "contested": 5, "wrong": 4}
-    assert "wrong" not in telling_queries(Answers(explained), Answers.predictions)
+    assert example_queries(Answers(explained), y) == {"easy": 2, "contested": 5, "wrong": 4}
+    assert "wrong" not in example_queries(Answers(explained), Answers.predictions)
 
 
 def test_a_summary_is_what_a_loop_over_the_answers_finds():

@@ -13,6 +13,7 @@ from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.reports.summary import summarize_answers
+from nearsay.tour.answer_cards import INSTEAD, check_picture
 
 # Why each query is shown, in the words of the table.
 EASY, CONTESTED, WRONG = "easy", "contested", "wrong"
@@ -29,12 +30,14 @@ def take_tour(picture: Path | None = None) -> dict[str, Any]:
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
+    if picture is not None:
+        check_picture(picture)
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, stratify=y, random_state=0)
     classifier = NeighborClassifier(n_neighbors="auto").fit(X_train, y_train)
     explained = classifier.explain(X_test)
 
-    rows = telling_queries(explained, y_test)
+    rows = example_queries(explained, y_test)
     if picture is not None:
         _save_picture(picture, [_strip(explained[row], X_train, X_test[row], y_test[row]) for row in rows.values()])
     return {
@@ -48,7 +51,7 @@ def take_tour(picture: Path | None = None) -> dict[str, Any]:
     }
 
 
-def telling_queries(explained: EvidenceList, y_test: np.ndarray) -> dict[str, int]:
+def example_queries(explained: EvidenceList, y_test: np.ndarray) -> dict[str, int]:
     """Three different queries to look at: the surest right answer, the most contested right one, the surest wrong one.
 
     Where no answer was wrong, the last one is left out.
@@ -89,6 +92,4 @@ def _save_picture(path: Path, strips: list[EvidenceDisplay]) -> None:
     try:
         save_figure(figure, path, dpi=110)
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"The picture cannot be saved as {path} ({error}). Name a file in a folder that exists, ending in .png."
-        ) from error
+        raise InputError(f"The picture cannot be saved as {path} ({error}). {INSTEAD}") from error
