@@ -80,19 +80,19 @@ def test_by_default_a_cluster_searches_the_views_of_one_array(tmp_path, two_work
 def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_busy(files, two_workers, monkeypatch):
     monkeypatch.setattr(sharded_index, "MOST_QUERIES", 40)
     together: list[int] = []
-    take = dask_queue.TalksInFlight._take
+    receive = dask_queue.PendingSearches._receive
 
-    def seen(self: Any, asked: Any, future: Any) -> None:
-        together.append(len(self._asked))
-        n_open = sum(len(each.answers) for each in self._asked.values())
+    def counted(self: Any, search: Any, future: Any) -> None:
+        together.append(len(self._open))
+        n_open = sum(len(each.answers) for each in self._open.values())
         assert n_open < dask_queue.TASKS_A_THREAD * 2 + len(CUTS) + 1
-        take(self, asked, future)
+        receive(self, search, future)
 
-    monkeypatch.setattr(dask_queue.TalksInFlight, "_take", seen)
+    monkeypatch.setattr(dask_queue.PendingSearches, "_receive", counted)
     told: list[tuple[int, int]] = []
     index = ShardedIndex(cluster=two_workers, on_progress=lambda *done: told.append(done)).fit(files)
     same(index.query(X[:500], 3), ns.nearest(X, X[:500], 3))
-    assert 1 < max(together) <= dask_queue.MOST_TALKS
+    assert 1 < max(together) <= dask_queue.MOST_SEARCHES
     total = 13 * (len(CUTS) + 1)
     assert told == [(done, total) for done in range(1, total + 1)]
 

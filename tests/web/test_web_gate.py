@@ -10,6 +10,7 @@ import socket
 import threading
 import zlib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -376,6 +377,12 @@ def test_of_many_at_once_one_is_taken(heaps):
     assert sorted(found) == [200] + [409] * 5
 
 
+def run_in_thread(work):
+    """A coroutine to its end, in a thread without an event loop: the one of the tests may have that of a browser."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
 def test_too_many_are_told_to_come_again(heaps, monkeypatch):
     monkeypatch.setattr(serving, "MOST_WAITING", 3)
     go_on = threading.Event()
@@ -392,7 +399,7 @@ def test_too_many_are_told_to_come_again(heaps, monkeypatch):
             await asyncio.gather(*first)
             return refused
 
-    refused = asyncio.run(many())
+    refused = run_in_thread(many())
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
@@ -411,7 +418,7 @@ def test_who_waits_too_long_for_a_turn_is_told_so(heaps, monkeypatch):
         assert await first is True
         assert await behind.run(len, "xy") == 2
 
-    asyncio.run(two())
+    run_in_thread(two())
 
 
 def test_questions_asked_at_the_same_time_are_answered_by_one_search_and_each_by_its_own_answer():
@@ -436,7 +443,7 @@ def test_questions_asked_at_the_same_time_are_answered_by_one_search_and_each_by
         gone.cancel()
         return await asyncio.gather(*asked, *bad, return_exceptions=True)
 
-    found = asyncio.run(many())
+    found = run_in_thread(many())
     assert found[:10] == [(one % 2, 2 * one) for one in range(10)]
     assert isinstance(found[10], InputError)
     assert found[11] == (1, 6)
