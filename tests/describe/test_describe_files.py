@@ -137,7 +137,7 @@ def test_several_groups_are_fused_each_by_its_own_distance(folder):
     }
     assert set(classifier.predict(result.rows.X)) <= {"land", "sea"}
     mixed = describe_images(folder, ["lab", "hog"]).classifier()
-    assert mixed.base.metric == ["manhattan", "euclidean"]
+    assert mixed.estimator.metric == ["manhattan", "euclidean"]
 
 
 def test_the_bar_is_on_stderr_and_only_when_asked_for(folder, capsys):
