@@ -66,12 +66,12 @@ class DistVotesplit(Tabulated):
 
     Attributes
     ----------
-    counts_ : (2, n_voters_, 20) whole numbers
+    counts_ : (2, n_voters, 20) whole numbers
         Neighbors of past cases with the label of their case, and with another one, by votes and distance.
     low_, width_ : float
         Where the first bin begins and how wide each is: from 0 to the largest distance in the table
         given to ``fit``. Whatever is farther falls in the last bin.
-    reading_ : (n_neighbors_ + 1, 20)
+    reading_ : (n_neighbors + 1, 20)
         The share with the right label, where the most voted label of a query got v = 0 … K votes.
     """
 

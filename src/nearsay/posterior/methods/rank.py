@@ -136,10 +136,10 @@ class RankVotesplit(Rank):
 
     Attributes
     ----------
-    counts_ : (n_voters_, n_classes + 1) whole numbers
+    counts_ : (n_voters, n_classes + 1) whole numbers
         Line v−1: past cases whose most voted label got v votes, by the rank of the true label; the last column
         counts those beyond the list.
-    reading_ : (n_neighbors_ + 1, n_classes + 1)
+    reading_ : (n_neighbors + 1, n_classes + 1)
         The probability of each rank where the most voted label of a query got v = 0 … K votes.
     """
 
