@@ -60,6 +60,8 @@ def facts(thing: Any, names: frozenset[str] = frozenset()) -> Iterator[bytes]:
     elif isinstance(thing, list | tuple):
         for value in thing:
             yield from facts(value, names)
+    elif isinstance(thing, bytes):
+        yield thing
     elif isinstance(thing, str):
         if thing in names:
             yield thing.encode()
@@ -79,7 +81,10 @@ def facts(thing: Any, names: frozenset[str] = frozenset()) -> Iterator[bytes]:
 
 
 def digest(thing: Any, names: frozenset[str] = frozenset()) -> str:
-    return hashlib.sha256(b";".join(facts(thing, names))).hexdigest()[:16]
+    compared = b";".join(facts(thing, names))
+    if not compared:
+        raise ValueError("nothing in it can be compared")
+    return hashlib.sha256(compared).hexdigest()[:16]
 
 
 def estimators() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -104,11 +109,11 @@ def estimators() -> Iterator[tuple[str, Callable[[], Any]]]:
 
     for n_classes in (2, 4, 130):
         Xc, yc = rows(400, 5, n_classes, n_classes)
-        yield f"default, {n_classes} classes", lambda X=Xc, y=yc: _asked(ns.NeighborClassifier(), X, y)
+        yield f"default, {n_classes} classes", lambda X=Xc, y=yc: _fit_and_ask(ns.NeighborClassifier(), X, y)
     yield "default", classifier(ns.NeighborClassifier, "explain", "kneighbors")
     for metric in ("auto", "manhattan", "cosine", "jensen_shannon"):
         if metric == "jensen_shannon":
-            yield metric, lambda: _asked(ns.NeighborClassifier(5, metric="jensen_shannon"), np.abs(X), y)
+            yield metric, lambda: _fit_and_ask(ns.NeighborClassifier(5, metric="jensen_shannon"), np.abs(X), y)
         else:
             yield metric, classifier(lambda metric=metric: ns.NeighborClassifier(metric=metric), "explain")
     for name in POSTERIORS:
@@ -117,7 +122,7 @@ def estimators() -> Iterator[tuple[str, Callable[[], Any]]]:
                 f"{name}, k={k}",
                 classifier(lambda k=k, name=name: ns.NeighborClassifier(k, posterior=name), "explain"),
             )
-    yield "weights", lambda: _asked(ns.NeighborClassifier(), X, y, sample_weight=1.0 + np.arange(len(X)) % 3)
+    yield "weights", lambda: _fit_and_ask(ns.NeighborClassifier(), X, y, sample_weight=1.0 + np.arange(len(X)) % 3)
     groups = {"left": slice(0, 3), "right": slice(3, 6)}
     yield "fused", classifier(lambda: ns.FusedClassifier(groups), "explain")
     yield "hedged", classifier(lambda: ns.HedgedClassifier(ns.NeighborClassifier(), taxonomy, accuracy=0.9), "explain")
@@ -134,7 +139,7 @@ def estimators() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield name, lambda name=name: _scores(getattr(ns.annotate, name)(), X, Y, Q)
 
 
-def _asked(model: Any, X: np.ndarray, y: np.ndarray, **fit: Any) -> Any:
+def _fit_and_ask(model: Any, X: np.ndarray, y: np.ndarray, **fit: Any) -> Any:
     model.fit(X, y, **fit)
     Q = X[::7] + 0.25
     return [model.predict_proba(Q), model.explain(Q[:5])]
@@ -206,41 +211,41 @@ def collections() -> Iterator[tuple[str, Callable[[], Any]]]:
             collection = ns.LiveCollection.create(Path(folder) / "trees.nearsay", 5, taxonomy=edges)
             collection.add(ids[:150], X[:150], labels[:150], words[:150])
             collection.learn()
-            told = [_plain(collection.label(Q))]
+            answers = [_plain(collection.label(Q))]
             collection.add(ids[150:], X[150:], labels[150:], words[150:])
             collection.relabel([ids[3]], ["fir"])
             collection.forget(ids[5:9])
-            told += [_plain(collection.label(Q)), _plain(collection.label_items(ids[20:24]))]
-            told += [
+            answers += [_plain(collection.label(Q)), _plain(collection.label_items(ids[20:24]))]
+            answers += [
                 _plain(collection.likely_mistakes()),
                 _plain(collection.near_duplicates()),
                 _plain(collection.label_next()),
             ]
             collection.undo()
-            told += [_plain(collection.label(Q))]
+            answers += [_plain(collection.label(Q))]
             collection.close()
-            return told
+            return answers
 
-    yield "live collection", lambda: b";".join(facts(live(), names)).hex()
+    yield "live collection", lambda: list(facts(live(), names))
 
     def commands() -> Any:
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             _table(Path("trees.csv"), ids, X, labels, words)
             _table(Path("new.csv"), [f"new {row}" for row in range(len(Q))], Q)
             Path("tree.csv").write_text("parent,child\n" + "".join(f"{a},{b}\n" for a, b in edges))
-            told = [
+            answers = [
                 _command(
                     "index", "trees.csv", "-o", "t.nearsay", "--taxonomy", "tree.csv", "--keywords-column", "words"
                 )
             ]
-            told += [_command(name, "t.nearsay") for name in ("mistakes", "duplicates", "next", "history")]
-            told += [_command("label", "t.nearsay", "new.csv"), _command("evaluate", "t.nearsay")]
-            told += [_command("evaluate", "t.nearsay", "--holdout", "0.3")]
-            told += [_command("correct", "t.nearsay", ids[3], "fir"), _command("label", "t.nearsay", "new.csv")]
-            told += _pages(Path("t.nearsay"), ids, X)
-            return told
+            answers += [_command(name, "t.nearsay") for name in ("mistakes", "duplicates", "next", "history")]
+            answers += [_command("label", "t.nearsay", "new.csv"), _command("evaluate", "t.nearsay")]
+            answers += [_command("evaluate", "t.nearsay", "--holdout", "0.3")]
+            answers += [_command("correct", "t.nearsay", ids[3], "fir"), _command("label", "t.nearsay", "new.csv")]
+            answers += _pages(Path("t.nearsay"), ids, X)
+            return answers
 
-    yield "commands and pages", lambda: b";".join(facts(commands(), names)).hex()
+    yield "commands and pages", lambda: list(facts(commands(), names))
 
 
 def _plain(thing: Any) -> Any:
@@ -276,7 +281,7 @@ def _pages(path: Path, ids: list[str], X: np.ndarray) -> list[Any]:
 
     collection = ns.LiveCollection.open(path)
     with TestClient(make_app(collection, None), base_url="http://localhost") as client:
-        told = []
+        answers = []
         pages = [
             "/ask.json",
             f"/ask.json?id={ids[4].replace(' ', '%20')}",
@@ -286,9 +291,9 @@ def _pages(path: Path, ids: list[str], X: np.ndarray) -> list[Any]:
         ]
         for page in [*pages, "/next.json", "/history.json", "/review.json", "/map.json", "/labels.json"]:
             answer = client.get(page)
-            told += [page, answer.status_code, answer.json() if answer.status_code == 200 else None]
+            answers += [page, answer.status_code, answer.json() if answer.status_code == 200 else None]
     collection.close()
-    return told
+    return answers
 
 
 def main() -> None:
@@ -304,7 +309,7 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="searches of few rows only")
     options = parser.parse_args()
     start_compiling()
-    told: dict[str, str] = {}
+    answers: dict[str, str] = {}
     before = json.loads(options.compare.read_text()) if options.compare else {}
     with threadpool_limits(1), ns.threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -313,18 +318,18 @@ def main() -> None:
                 if options.only not in name or (options.tiny and not name.startswith("150x4")):
                     continue
                 try:
-                    told[name] = digest(work())
+                    answers[name] = digest(work())
                 except Exception as error:  # a name that this version does not have is a difference, not an end
-                    told[name] = f"{type(error).__name__}: {error}"[:200]
-                if before and before.get(name) != told[name]:
-                    print(f"DIFFERS  {name}: {before.get(name)} before, {told[name]} now", flush=True)
+                    answers[name] = f"{type(error).__name__}: {error}"[:200]
+                if before and before.get(name) != answers[name]:
+                    print(f"DIFFERS  {name}: {before.get(name)} before, {answers[name]} now", flush=True)
     if options.write:
-        options.write.write_text(json.dumps(told, indent=1))
-    broken = [name for name, word in told.items() if ":" in word]
-    differing = [name for name in told if before and before.get(name) != told[name]]
-    print(f"{len(told)} works, {len(broken)} with an error, {len(differing)} differ.")
+        options.write.write_text(json.dumps(answers, indent=1))
+    broken = [name for name, word in answers.items() if ":" in word]
+    differing = [name for name in answers if before and before.get(name) != answers[name]]
+    print(f"{len(answers)} works, {len(broken)} with an error, {len(differing)} differ.")
     for name in broken:
-        print(f"  {name}: {told[name]}")
+        print(f"  {name}: {answers[name]}")
     sys.exit(bool(differing or broken))
 
 

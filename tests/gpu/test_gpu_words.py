@@ -109,7 +109,7 @@ class Torch:
         (Torch("13.0", 1), "cuda:1", "There is no 'cuda:1'"),
     ],
 )
-def test_what_keeps_a_gpu_from_serving_is_said(torch, device, words):
+def test_the_reason_why_no_gpu_serves_is_reported(torch, device, words):
     with pytest.raises(InputError, match=words):
         gpu_search.check_gpu(torch, device)
 

@@ -20,7 +20,7 @@ def test_no_two_classes_have_one_name():
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_module_that_a_text_names_is_there():
+def test_docs_and_docstrings_name_only_modules_that_exist():
     folders = ("src", "tests", "benchmarks", "reproduce", "docs", "examples")
     known = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
     texts = [*MODULES, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nearsay.collection import LiveCollection
 from nearsay.core.compiling import forced
-from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.web import rendering
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.server import static_files
@@ -89,7 +89,7 @@ def test_after_a_correction_no_rows_are_grouped_for_those_who_wait(tmp_path, mon
         collection.learn(posterior="pooled")
         collection.label(X[:16])
         grouped = property(lambda self: pytest.fail("all rows were grouped by class"))
-        monkeypatch.setattr(LabeledNeighbors, "_by_class", grouped)
+        monkeypatch.setattr(ClassSearch, "_grouped", grouped)
         collection.relabel(["7"], ["class 1"])
         with forced(compile_all=True):
             assert len(collection.label(X[:16] + 0.1)) == 16
