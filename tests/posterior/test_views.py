@@ -20,16 +20,13 @@ from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
 from nearsay.posterior.base import folds
-from nearsay.posterior.choice import candidate_views, fitting
-from nearsay.posterior.choice.choices import CandidateScore
-from nearsay.posterior.choice.model_choice import Chooser, ModelCandidate
+from nearsay.posterior.choice import candidate_views
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import FEW, Auto
 from nearsay.posterior.methods.pooled import Pooled
-from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.views import row_transforms
 from nearsay.posterior.views.feature_group import View
-from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, ModelBeside
+from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside
 from nearsay.posterior.views.row_transforms import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
@@ -194,11 +191,8 @@ def test_columns_of_unequal_scale_are_standardized_where_that_is_better_and_only
     assert as_given.index_.search_.rows_.take(np.arange(1))[0, -1] == 1065.0
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "metrics"), [(120, ("euclidean", WHITENED_BESIDE.name, *GAUSSIANS)), (121, ("euclidean",))]
-)
-def test_a_second_view_is_searched_by_default_where_a_search_costs_little(monkeypatch, n_rows, metrics):
-    monkeypatch.setattr(fitting, "ROWS_TO_WHITEN", 120)
+def test_a_second_view_and_models_are_pooled_by_default():
+    n_rows, metrics = 120, ("euclidean", WHITENED_BESIDE.name, *COMPANIONS)
     rng = np.random.default_rng(3)
     labels = np.arange(n_rows) % 3
     X = rng.normal(size=(n_rows, 4)) * [1, 1, 2, 2] + labels[:, None] * [1, 0, 0, 0]
@@ -222,26 +216,6 @@ def test_the_best_by_accuracy_is_taken_where_that_is_asked_for():
     assert clf.choices_.why == "chosen by the accuracy of 150 past cases"
     with pytest.raises(InputError, match="criterion"):
         NeighborClassifier(posterior=Auto(criterion="acuracy")).fit([[0.0], [1.0]], [0, 1])
-
-
-def test_what_is_less_accurate_than_plain_votes_is_passed_over():
-    def score(posterior: str, log_posterior: float, accuracy: float) -> CandidateScore:
-        return CandidateScore(posterior, 5, ("euclidean",), ("all",), log_posterior, accuracy)
-
-    chooser = Chooser.__new__(Chooser)
-    chooser.posteriors = {"pooled": Pooled, "proportional": Proportional, "weighted": Proportional}
-    chooser.rows = np.arange(400)
-    few = np.where(np.arange(400) < 100, 1.0, 1e-9)  # a hundred cases count, and one standard error of .8 is .04
-    ways = [
-        ModelCandidate("pooled", 0, ((0, 0),)),
-        *(ModelCandidate(name, 5, ((0, 0),)) for name in ("weighted", "proportional")),
-    ]
-    # One standard error of .8 is .02.
-    for worth, pooled, expected in ((None, 0.79, "pooled"), (None, 0.77, "weighted"), (few, 0.77, "pooled")):
-        chooser._worth = worth
-        scores = score("pooled", -0.5, pooled), score("weighted", -0.7, 0.79), score("proportional", -0.9, 0.8)
-        chooser._tried = dict(zip(ways, scores, strict=True))
-        assert chooser._guarded(ModelCandidate("pooled", 7, ((0, 0),))).posterior == expected
 
 
 def test_no_more_past_cases_are_asked_than_allowed(monkeypatch):

@@ -208,6 +208,25 @@ def as_ids(ids: Any, n_rows: int) -> np.ndarray | None:
     return names
 
 
+def as_groups(groups: Any, n_rows: int) -> np.ndarray | None:
+    """The group of every row, strings or whole numbers, as numbers from 0 on; None stays None.
+
+    >>> as_groups(["ann", "bob", "ann"], 3)
+    array([0, 1, 0])
+    """
+    if groups is None:
+        return None
+    names = _as_values(groups, n_rows, "groups", "groups").tolist()
+    for row, name in enumerate(names):
+        if not isinstance(name, str | int):
+            raise InputError(
+                f"groups must be strings or whole numbers; row {row} has {name!r} ({type(name).__name__})."
+                " Try [str(name) for name in groups]."
+            )
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names], np.int64)
+
+
 def _as_values(values: Any, n_rows: int, name: str, what: str) -> np.ndarray:
     """Labels or ids as a one-dimensional array; values of unlike kinds stay themselves, as objects."""
     if not hasattr(values, "__len__"):

@@ -63,6 +63,8 @@ class Posterior(BaseEstimator, ABC):
     ----------
     weights : RowWeights or None
         How much every row counts, as a neighbor and as a past case; set before ``fit``. None is the same for all.
+    row_groups : (n_rows,) int or None
+        Rows of one group are not in two folds; set before ``fit``.
     labels_ : (n_rows,) the class numbers given to ``fit``.
     n_classes_ : int
     """
@@ -78,8 +80,13 @@ class Posterior(BaseEstimator, ABC):
     smoothing: str = "model_failure"
 
     weights: RowWeights | None = None
+    row_groups: np.ndarray | None = None
     labels_: np.ndarray
     n_classes_: int
+
+    def groups_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """The groups of these rows; None where there are none."""
+        return None if self.row_groups is None else self.row_groups[rows]
 
     def check_parameters(self) -> None:
         """Raise an InputError for parameters that cannot be used."""
@@ -142,7 +149,7 @@ class Posterior(BaseEstimator, ABC):
         """The same by folds alone."""
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(table), self.n_classes_))
-        for rest, fold in splits(self.labels_[rows], FOLDS_LEFT_OUT):
+        for rest, fold in splits(self.labels_[rows], FOLDS_LEFT_OUT, self.groups_of(rows)):
             others = copy(self)
             others.fit(table[rest], self.labels_, self.n_classes_, rows[rest])
             p[fold] = others.proba(table[fold])
@@ -185,7 +192,7 @@ class GroupPosterior(Posterior):
         every fold computes them once.
         """
         self.fit_groups(tables, labels, n_classes, rows)
-        for rest, fold in splits(labels[rows], n_folds):
+        for rest, fold in splits(labels[rows], n_folds, self.groups_of(rows)):
             others = copy(self)
             others.fit_groups([table[rest] for table in tables], labels, n_classes, rows[rest])
             yield fold, others.proba_groups([table[fold] for table in tables])
@@ -212,9 +219,11 @@ def check_past_cases_and_failure(max_past_cases: Any, model_failure: Any) -> Non
         )
 
 
-def splits(labels: np.ndarray, n_folds: int = FOLDS) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Numbers of the cases outside of each fold, and of those in it, for each fold in turn."""
-    fold = folds(labels, n_folds)
+def splits(
+    labels: np.ndarray, n_folds: int = FOLDS, groups: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Numbers of the cases outside of each fold, and of those in it, for each fold in turn; no group is in two."""
+    fold = folds_by(np.arange(len(labels)), labels, n_folds, groups)
     for number in range(fold.max(initial=-1) + 1):
         yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
 
@@ -233,12 +242,24 @@ def folds(labels: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:
     return fold
 
 
-def folds_by(order: np.ndarray, labels: np.ndarray, n_folds: int = FOLDS) -> np.ndarray:
-    """The fold of every row, where cases come in this order of the rows.
+def folds_by(
+    order: np.ndarray, labels: np.ndarray, n_folds: int = FOLDS, groups: np.ndarray | None = None
+) -> np.ndarray:
+    """The fold of every row, where cases come in this order of the rows; rows of one group share a fold.
 
     >>> folds_by(np.array([2, 0, 1]), np.array([5, 5, 6]), n_folds=2)
     array([1, 0, 0])
+    >>> folds_by(np.array([2, 0, 1]), np.array([5, 5, 6]), n_folds=2, groups=np.array([8, 9, 8]))
+    array([1, 0, 0])
     """
     fold = np.empty(len(labels), np.int64)
-    fold[order] = folds(labels[order], n_folds)
+    if groups is None:
+        fold[order] = folds(labels[order], n_folds)
+        return fold
+    # A group is dealt as its first row is.
+    _, first, number = np.unique(groups[order], return_index=True, return_inverse=True)
+    by_first = np.argsort(first)
+    of_group = np.empty(len(first), np.int64)
+    of_group[by_first] = folds(labels[order[first[by_first]]], n_folds)
+    fold[order] = of_group[number]
     return fold

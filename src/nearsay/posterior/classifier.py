@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.core.arrays import places_among
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import with_hints
-from nearsay.data.rows import as_ids
+from nearsay.data.rows import as_groups, as_ids
 from nearsay.distances.named import Metric, as_distance
 from nearsay.posterior.choice.candidate_views import is_auto_metric
 from nearsay.posterior.choice.fit_checks import (
@@ -71,23 +71,22 @@ class NeighborClassifier(NeighborEstimator):
         training row, and labels are class numbers.
         "auto" asks up to 10,000 training rows about the others:
         votes, weighted votes and the pool are judged on them (with
-        ``metric="auto"`` every name), the pool is taken unless another is
-        clearly better, and none that is less accurate than the best plain
-        votes by more than a standard error. ``choices_`` shows all of them.
+        ``metric="auto"`` every name), and the pool is taken unless another is
+        clearly better. ``choices_`` shows all of them.
         Euclidean columns of unequal scale are standardized first where that
-        is clearly better. Up to 20,000 rows are searched a second time,
-        whitened within classes, and classes are modeled as Gaussians; the pool
-        combines all of these.
+        is clearly better. Rows are searched a second time, whitened within
+        classes; classes are modeled as Gaussians, by a line (logistic
+        regression) and by a forest; the pool combines all of these.
     metric : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
         "precomputed" takes X as distances to the training rows. "auto" compares
         the rows in up to ten ways (as they are, their directions,
         standardized, whitened within classes, …); the pool combines all of them,
-        and classes as Gaussians. The most trustworthy answers, for as many searches.
+        and the models. The most trustworthy answers, for as many searches.
         "auto-large-margin" adds one more view, which LMNN learns, and takes longer.
         Columns that are constant in training, and all but the first of columns that are copies, are
         left out of every view that is chosen or learned here, so they change no answer with "auto",
-        nor, with any metric, standardized and whitened views and Gaussians. A metric given by name
+        nor, with any metric, standardized and whitened views and models. A metric given by name
         measures every column: copies count as often as they occur, and a constant one where a query differs.
     metric_params : dict or None, default=None
         Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``.
@@ -175,7 +174,14 @@ class NeighborClassifier(NeighborEstimator):
 
     @in_jobs
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        ids: Any = None,
+        beside_proba: Any = None,
     ) -> NeighborClassifier:
         """Hold the rows and their labels; with ``n_neighbors="auto"`` choose k.
 
@@ -192,6 +198,10 @@ class NeighborClassifier(NeighborEstimator):
             had not been given, but rows keep their numbers. A row of weight
             2 is one neighbor, not two: distances, k, members of a class,
             views and novelty know no weights.
+        groups : (n_rows,) strings or whole numbers, or None
+            A patient, a video, a writer: rows of one group are never asked about each other, as in scikit-learn's
+            ``GroupKFold``. What past cases choose and weigh, records, novelty and leave-one-out answers are then those
+            for queries of new groups. Queries are answered by all rows.
         ids : (n_rows,) names of the rows, strings or whole numbers, or None
             What ``explain`` calls the neighbors by. Rows may share a name.
         beside_proba : (n_rows, n_classes), optional
@@ -201,18 +211,19 @@ class NeighborClassifier(NeighborEstimator):
         options = fit_options(self, beside_proba)
         distance = None if is_auto_metric(options.metric) else as_distance(options.metric)
         X, y = checked_items_and_labels(self, distance, X, y)
-        ids = as_ids(ids, len(y))
+        ids, groups = as_ids(ids, len(y)), as_groups(groups, len(y))
         held, weights = rows_that_count(sample_weight, len(y))
         given, rows, others = y, X, None
         if held is not None:
             rows, others = (options.take(X, some, held) for some in (held, np.setdiff1d(np.arange(len(y)), held)))
             y = y[held]
+            groups = None if groups is None else groups[held]
             if beside_proba is not None and len(beside_proba) == len(given):
                 beside_proba = _safe_indexing(beside_proba, held)
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(y))
         classes, labels = np.unique(y, return_inverse=True)
-        self.model_ = fit_nested(options, rows, labels, classes, weights, beside_proba)
+        self.model_ = fit_nested(options, rows, labels, classes, weights, beside_proba, groups)
         of_given = labels if held is None else places_among(classes, given)
         self.rows_ = GivenRows(of_given, ids, held, others)
         return self

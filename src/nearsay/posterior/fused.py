@@ -15,7 +15,7 @@ from nearsay.core.arrays import places_among
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_choice
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
-from nearsay.data.rows import as_ids
+from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
@@ -105,7 +105,7 @@ class FusedClassifier(ModelEstimator):
         self.exponents = exponents
 
     @in_jobs
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None) -> FusedClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, ids: Any = None) -> FusedClassifier:
         """Hold the rows, search each group, and learn from past cases.
 
         Parameters
@@ -114,22 +114,23 @@ class FusedClassifier(ModelEstimator):
         y : (n_rows,) labels.
         sample_weight : (n_rows,) numbers of at least 0, optional
             How much each row counts, as in ``NeighborClassifier.fit``.
-        ids : (n_rows,) names of the rows, as in ``NeighborClassifier.fit``.
+        groups, ids : groups and names of the rows, as in ``NeighborClassifier.fit``.
         """
         estimator = self._checked_estimator()
         of_each = fit_options(estimator)
         X, given = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views check the rest
         check_classification_targets(given)
-        ids = as_ids(ids, len(given))
+        ids, groups = as_ids(ids, len(given)), as_groups(groups, len(given))
         held, weights = rows_that_count(sample_weight, len(given))
         rows, y = (X, given) if held is None else (X[held], given[held])
         if not is_auto(estimator.n_neighbors):
             check_n_neighbors(estimator.n_neighbors, len(y))
         classes, labels = np.unique(y, return_inverse=True)
-        groups = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
-        _warn_of_empty_rows(rows, groups)
-        options = FusedOptions(of_each, groups, self.exponents)
-        self.model_ = fit_nested(options, rows, labels, classes, weights)  # type: ignore[assignment]
+        of_columns = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
+        _warn_of_empty_rows(rows, of_columns)
+        options = FusedOptions(of_each, of_columns, self.exponents)
+        groups = groups if groups is None or held is None else groups[held]
+        self.model_ = fit_nested(options, rows, labels, classes, weights, groups=groups)  # type: ignore[assignment]
         self.rows_ = GivenRows(labels, ids)
         if held is not None:
             self.rows_ = GivenRows(places_among(classes, given), ids, held, np.delete(X, held, axis=0))

@@ -121,9 +121,19 @@ class FusedModel(FittedModel):
         self._put_in_nested(p, rows)
         return records_of_answers(p, self.labels, rows, self.priors, self.weights)
 
-    def answers_over(self, X: Any, labels: np.ndarray, weights: RowWeights | None, rows: np.ndarray) -> np.ndarray:
+    def answers_over(
+        self,
+        X: Any,
+        labels: np.ndarray,
+        weights: RowWeights | None,
+        rows: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X."""
         views = GroupViews([view.over(X, labels, len(self.classes)) for view in self.views.views])
+        if groups is not None:
+            for view in views.views:
+                view.leave_out_groups(groups)
         fusion = self.posterior.over(labels, views.has_class, weights)
         model = replace(self, views=views, labels=labels, weights=weights, posterior=fusion)
         tables = model.leave_one_out(rows)
@@ -172,12 +182,18 @@ class FusedOptions:
         classes: np.ndarray,
         weights: RowWeights | None = None,
         beside_proba: Any = None,
+        groups: np.ndarray | None = None,
     ) -> FusedModel:
         """Learn from rows that all count, and their class numbers."""
         options, n_classes = self.of_each, len(classes)
         distances = options.metric if isinstance(options.metric, list) else [options.metric]
         views = views_to_try(self.groups, distances, options.search, X, labels, n_classes, n_jobs=options.n_jobs)
-        posteriors = posteriors_to_try(options.posterior, every=True, weights=weights, of_groups=True)
+        if groups is not None:
+            for view in views.values():
+                view.leave_out_groups(groups)
+        posteriors = posteriors_to_try(
+            options.posterior, every=True, weights=weights, row_groups=groups, of_groups=True
+        )
         order = content_order(X, labels)
         choices = None
         if self.nests:

@@ -237,9 +237,22 @@ class FittedModel:
         for others, of_others in self.nested.answers if self.nested is not None else ():
             put_in(p, rows, others, of_others)
 
-    def answers_over(self, X: Any, labels: np.ndarray, weights: RowWeights | None, rows: np.ndarray) -> np.ndarray:
-        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X."""
+    def answers_over(
+        self,
+        X: Any,
+        labels: np.ndarray,
+        weights: RowWeights | None,
+        rows: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X.
+
+        With ``groups``, by all rows of other groups.
+        """
         views = [view.over(X, labels, len(self.classes)) for view in self.views.views]
+        if groups is not None:
+            for view in views:
+                view.leave_out_groups(groups)
         tables = [
             view.past_cases(1 if number else self.n_neighbors, self.members, rows) for number, view in enumerate(views)
         ]

@@ -46,8 +46,8 @@ class ShardedClassifier(NeighborEstimator):
     What is left open is chosen as there, among the same views and models. Views of mapped rows are never written: rows
     are mapped where their shard is opened. What is learned from rows themselves is learned in this process, as
     ``NeighborClassifier`` learns it: a map from all rows, or from 200,000 of them in even steps. There is one
-    difference: ``beside``, and classes as Gaussians, are learned from at most 200,000 rows, drawn with a fixed seed,
-    where ``NeighborClassifier`` takes all it has.
+    difference: ``beside`` is learned from at most 200,000 rows, drawn with a fixed seed, where ``NeighborClassifier``
+    takes all it has.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.fusion import Fusion, left_out_folds
 from nearsay.posterior.methods.named import FEW, POSTERIORS
-from nearsay.posterior.views.model_beside import GAUSSIANS
+from nearsay.posterior.views.model_beside import COMPANIONS
 from nearsay.posterior.views.row_transforms import STANDARDIZED, STANDARDIZED_MANHATTAN, WHITENED
 from tests.labeled import letters_apart
 
@@ -33,7 +33,7 @@ def test_all_ways_are_tried_and_the_table_says_which_was_taken(iris):
     assert {one.posterior for one in clf.choices_} == set(POSTERIORS)
     tried = {name for one in clf.choices_ for name in one.distances}
     transforms = STANDARDIZED, STANDARDIZED_MANHATTAN, *WHITENED
-    assert tried == {*candidate_views.DISTANCES_TO_TRY, *(each.name for each in transforms), *GAUSSIANS}
+    assert tried == {*candidate_views.DISTANCES_TO_TRY, *(each.name for each in transforms), *COMPANIONS}
     assert max(len(one.distances) for one in clf.choices_) == len(tried)  # all of them pooled
     lines = str(clf.choices_).splitlines()
     assert lines[0] == "chosen by the log posterior of 150 past cases"

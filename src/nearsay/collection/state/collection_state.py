@@ -10,6 +10,7 @@ import numpy as np
 from nearsay.collection.state.keyword_state import KeywordState
 from nearsay.collection.state.learned import Learned, LiveClassifier
 from nearsay.collection.state.live_items import NO_LABEL, LiveItems, VotingState
+from nearsay.collection.state.live_models import LiveModels
 from nearsay.collection.state.live_views import LiveViews
 from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
 from nearsay.decision.hedged import HedgedClassifier
@@ -34,6 +35,7 @@ class CollectionState:
         self.learned = learned
         self.voting = voting
         self.views = views
+        views.models = LiveModels(learned.models, voting.classes)
         self._before: KeywordState | None = None
         self._reach_before: NeighborRadiusCache | None = None
         self._gives = items.gives_keywords() if gives_keywords is None else gives_keywords

@@ -5,8 +5,8 @@
 
 Rows and labels change without learning again: a new row is a neighbor at once, and a
 new class is a class like any other. Posteriors that count past cases are counted again
-from the current rows. Maps, weights, records of past answers, usual distances and the
-hedge stay as they were learned.
+from the current rows. Maps, companion models, weights, records of past answers, usual
+distances and the hedge stay as they were learned.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
@@ -62,11 +63,10 @@ def fitted_to_rows(
 ) -> NeighborClassifier:
     """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
-    No companion model is pooled with the neighbors: it would not follow when labels change. With feature groups
-    there is one view of all groups together and one of each group.
+    With feature groups there is one view of all groups together and one of each group.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
-    options = replace(fit_options(classifier), models=False, make_view=make)
+    options = replace(fit_options(classifier), make_view=make)
     if groups is not None:
         columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
         options = replace(options, views=groups.views, columns=np.sort(columns))
@@ -97,6 +97,7 @@ class Learned:
         The event that they were read after.
     posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
+    models : companion models that are pooled with the neighbors.
     requested : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
@@ -112,6 +113,7 @@ class Learned:
     version: int
     posterior_name: str
     choices: list[str]
+    models: list[LearnedModel]
     keywords: LearnedKeywords | None = None
     requested: tuple[Any, Any] = ("auto", "auto")
 
@@ -136,6 +138,7 @@ class Learned:
         learned, model = cls(), classifier.model_
         views = model.views.views
         learned.transforms = [transform_of(view) for view in views]
+        learned.models = [LearnedModel.of(each, classifier.classes_, numbers) for each in model.views.models]
         learned.n_neighbors, learned.members = max(1, model.n_neighbors), model.members
         learned.n_rows, learned.version = len(X), version
         learned.requested = (posterior, n_neighbors)
@@ -147,7 +150,7 @@ class Learned:
         learned.novelty = model.novelty.learned(model.past_sureness)
         learned.posterior = _without_labels(model.posterior)
         learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
-        learned.choices = [transform.name for transform in learned.transforms]
+        learned.choices = [each.name for each in (*learned.transforms, *learned.models)]
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:
             calibration = Calibration(
@@ -190,7 +193,7 @@ class Learned:
             usable = 1 <= self.n_neighbors <= MOST_NEIGHBORS and self.fold.dtype == np.int8 and self.fold.ndim == 1
             usable = (
                 usable and bool(self.transforms) and all(_fits(transform, some) for transform in self.all_transforms)
-            )
+            ) and all(model.fits(some) for model in self.models)
         except Exception as error:
             raise SavedFileError(f"What was learned cannot be used ({error!r:.200}). {LEARN}") from error
         if not usable:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.state.feature_groups import ScaledColumns
+from nearsay.collection.state.live_models import LiveModels
 from nearsay.collection.store.validate_items import LARGEST, check_range
 from nearsay.core.arrays import as_rows
 from nearsay.distances.named import as_distance
@@ -160,9 +161,11 @@ class LiveViews:
     """All views of a collection at one version, with the interface of ``posterior.views.Views``.
 
     ``kept_others`` gives the nearest others of some rows where a table of them is kept; else None.
+    ``models`` are pooled with the neighbors.
     """
 
     kept_others: Callable[[LiveViews, int, np.ndarray], NeighborTable | None] | None = None
+    models: LiveModels = LiveModels((), np.empty(0))
 
     def __init__(self, views: Sequence[LiveView], all_rows: Any) -> None:
         self.views = list(views)
@@ -205,7 +208,8 @@ class LiveViews:
         table = self.first.query(X, k, members)
         if table.classes is None:
             return table
-        return with_further([table, *(view.query(X, 1, members) for view in self.views[1:])], None)
+        further = [view.query(X, 1, members) for view in self.views[1:]]
+        return with_further([table, *further], self.models.log_proba(X))
 
     def leave_one_out(
         self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
@@ -220,7 +224,8 @@ class LiveViews:
         if table.classes is None:
             return table
         more = [view.leave_one_out(1, members, rows, self.all_rows) for view in self.views[1:]]
-        return with_further([table, *more], None)
+        fold = self.first.voters.fold[rows]
+        return with_further([table, *more], self.models.past_cases(self.all_rows()[rows], rows, fold))
 
 
 def checked_queries(X: Any, n_columns: int, name: str = "X") -> np.ndarray:

@@ -77,7 +77,8 @@ SKLEARN_MODELS = """LogisticRegression LinearDiscriminantAnalysis QuadraticDiscr
     BernoulliNB ComplementNB RidgeClassifier Pipeline"""
 SKLEARN_TRANSFORMERS = """StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer PCA TruncatedSVD
     LabelBinarizer Pipeline"""
-CLASSIFIERS = "NeighborClassifier FusedClassifier HedgedClassifier ConformalClassifier FoldModels GaussianClasses"
+CLASSIFIERS = """NeighborClassifier FusedClassifier HedgedClassifier ConformalClassifier FoldModels GaussianClasses
+    LinearClasses"""
 METRICS = "ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns"
 ORDERINGS = "JointNeighbors RankBoostNeighbors TransformedNeighbors TwoPassNeighbors"
 ANNOTATORS = f"{ORDERINGS} KeywordRegression MLkNN KeywordAnnotator"
@@ -101,6 +102,7 @@ _POSTERIOR = {
     "model_failure": FLOAT,
     "max_past_cases": may(NONE | count()),
     "weights": may(_WEIGHTS),
+    "row_groups": may(NONE | ints("_")),
     "labels_": may(LABELS),
     "n_classes_": may(count("classes")),
 }
@@ -117,6 +119,7 @@ _COUNTS_BY_CLASS = {
     "base_": may(floats("classes")),
     "extra_": may(sparse_matrix("classes", "classes")),
 }
+_OWN_MODEL = of("GaussianClasses LinearClasses ForestClasses")
 _ANSWERS = {"n_features_in_": count(), "feature_names_in_": values("_"), "rows_": of("GivenRows", "rows classes")}
 _FITTED = {
     "classes": values("classes"),
@@ -199,7 +202,7 @@ CLASSES: tuple[Savable, ...] = (
     _class("neighbors.inner_product:InnerProductIndex", search=SEARCH, n_jobs=JOBS,
         index_=may(of("NeighborIndex", "rows")), _rows=may(floats("rows _")), _longest=may(FLOAT)),
     _class("neighbors.by_class.labeled:LabeledNeighbors", search=of(SEARCHES, "rows columns"),
-        labels=LABELS, n_classes=count("classes"), n_jobs=JOBS),
+        labels=LABELS, n_classes=count("classes"), n_jobs=JOBS, groups=NONE | ints("rows")),
     _class("neighbors.table:NeighborTable", indices=ints("lines neighbors", below="rows", least=-1),
         distances=floats("lines neighbors"), classes=NONE | of("NearestClasses", "lines classes"),
         further=tuple_of(of("NearestClasses", "lines classes")), model_log_p=NONE | floats("lines classes models")),
@@ -272,8 +275,8 @@ CLASSES: tuple[Savable, ...] = (
         "rows:here"), measured_columns=NONE | ints("_"), n_jobs=JOBS, maps_are_held_out=may(BOOL),
         n_rows=count("rows"), rows_=ints("here", below="rows"), index_=of("NeighborIndex", "rows:here"),
         labeled_=of("LabeledNeighbors", "rows:here classes"), past_=of("PastCases", "rows:here classes")),
-    _class("posterior.views.views:Views", views=list_of(of("View", "rows classes")), models=list_of(of("ModelBeside",
-        "rows classes"))),
+    _class("posterior.views.views:Views", views=list_of(of("View", "rows classes")), models=list_of(
+        of("ModelBeside ForestBeside", "rows classes"))),
     _class("posterior.fused_model:GroupViews", views=list_of(of("View", "rows classes"), "views")),
     _class("posterior.past_cases:PastCases", search=of("LabeledNeighbors Views", "rows classes"), seed=INT,
         n_views=count(), max_past_cases=NONE | count(), order=NONE | ints("rows", below="rows"),
@@ -282,6 +285,16 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.views.model_beside:ModelBeside", model=of(f"{CLASSIFIERS} {SKLEARN_MODELS}"),
         classes=values("classes"), name=NONE | TEXT, past_=floats("rows classes"),
         model_=of(f"{CLASSIFIERS} {SKLEARN_MODELS}")),
+    _class("posterior.views.model_beside:ForestBeside", model=of("ForestClasses"), classes=values("classes"),
+        name=NONE | TEXT, past_=floats("rows classes"), model_=of("ForestClasses"), rows_=ints("_", below="rows"),
+        _n_rows=count("rows")),
+    _estimator("posterior.views.linear_classes:LinearClasses", "ridge most_products", classes_=ints("classes"),
+        _standardized=of("LinearMap"), _basis=floats("columns directions"), _weights=floats("_ classes"), ridge_=FLOAT),
+    _estimator("posterior.views.forest:ForestClasses", "n_trees rows_a_tree", classes_=ints("classes"), _labels=LABELS,
+        _standardized=of("LinearMap"), _roots=ints("trees", below="nodes"), _feature=ints("nodes"),
+        _threshold=floats("nodes"), _left=ints("nodes", below="nodes", least=-1), _right=ints("nodes", below="nodes",
+        least=-1), _starts=starts("nodes+1", of="members"), _members=ints("members", below="rows"),
+        _counts=ints("members")),
     _estimator("posterior.views.gaussian_classes:GaussianClasses", "scores",
         classes_=ints("classes"), _standardized=of("LinearMap"), _whitening=floats("columns directions"),
         _factors=floats("directions _"), _offsets=floats("_"), _half_log_det=floats("classes"),
@@ -302,13 +315,13 @@ CLASSES: tuple[Savable, ...] = (
         posterior=of("Fusion", "rows classes views"), past=NONE, novelty=NONE, judged=NONE | ints("_", below="rows")),
     _class("posterior.choice.fitting:FitOptions", n_neighbors=PLAIN, posterior=POSTERIOR, metric=METRIC, search=SEARCH,
         tie_break=TEXT, beside=NONE | of(SKLEARN_MODELS), priors=PLAIN, seed=INT, n_jobs=JOBS, views=NONE,
-        columns=NONE, models=BOOL, make_view=NONE, shards=NONE),
+        columns=NONE, make_view=NONE, shards=NONE),
     _class("posterior.fused_model:FusedOptions", of_each=of("FitOptions"), groups=dict_of(TEXT, SLICE | ints("_")),
         exponents=PLAIN),
     _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),
         labels=LABELS, classes=values("classes"), weights=_WEIGHTS, beside_proba=NONE | floats("rows classes"),
-        order=ints("rows", below="rows"), answers=may(list_of(pair_of(ints("_", below="rows"),
-        floats("_ classes"))))),
+        order=ints("rows", below="rows"), groups=NONE | ints("rows"), answers=may(list_of(pair_of(ints("_",
+        below="rows"), floats("_ classes"))))),
     _estimator("posterior.classifier:NeighborClassifier", "n_neighbors tie_break priors random_state metric_params",
         posterior=POSTERIOR, metric=METRIC, search=SEARCH, beside=NONE | of(SKLEARN_MODELS), n_jobs=JOBS, **_ANSWERS,
         model_=of("FittedModel", "rows classes")),
@@ -414,7 +427,9 @@ CLASSES: tuple[Savable, ...] = (
         n_neighbors=count(most=1 << 20), members=MEMBERS, n_rows=count(), version=count(),
         requested=pair_of(PLAIN, PLAIN), fold=ints("_", least=-1), records=of("Records"), novelty=of("Novelty"),
         posterior=of(POSTERIORS), posterior_name=TEXT, choices=list_of(TEXT), hedge=NONE | of("HedgedClassifier"),
-        keywords=may(NONE | of("LearnedKeywords"))),
+        keywords=may(NONE | of("LearnedKeywords")), models=list_of(of("LearnedModel"))),
+    _class("collection.state.live_models:LearnedModel", name=TEXT, classes=texts("classes"), whole=_OWN_MODEL,
+        without=tuple_of(NONE | _OWN_MODEL), rows=ints("_"), spread=FLOAT),
     _class("collection.state.learned_keywords:LearnedKeywords", transform=of("LiveTransform"),
         fold=ints("_", least=-1), odds=of("WordOdds"), n_neighbors=count(most=1 << 20)),
     _class("collection.state.word_odds:WordOdds", **_SIGMOIDS, words=texts("words"),

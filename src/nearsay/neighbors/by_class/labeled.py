@@ -26,7 +26,7 @@ from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.neighbors.by_class.class_table import ClassTable
 from nearsay.neighbors.by_class.plan import MakePlan, plan
 from nearsay.neighbors.class_order import NearestClasses
-from nearsay.neighbors.table import NeighborTable
+from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import MOST_ROWS
 
@@ -52,6 +52,8 @@ class LabeledNeighbors:
     n_jobs : int, optional
         Threads, as in ``NeighborIndex``.
     make_plan : chooses the way of a search by class, for tests.
+    groups : (n_rows,) whole numbers, optional
+        Rows of one group are never asked about each other: ``leave_one_out`` leaves out all of them.
 
     Attributes
     ----------
@@ -79,15 +81,23 @@ class LabeledNeighbors:
         *,
         n_jobs: int | None = None,
         make_plan: MakePlan = plan,
+        groups: np.ndarray | None = None,
     ) -> None:
         self.search = search.snapshot()
         self.labels, self.n_classes = check_labels(labels, len(self.search.rows_), n_classes)
         self.n_jobs = n_jobs
         self._make_plan = make_plan
+        self.groups = groups
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
 
     def _to_saved(self) -> dict[str, Any]:
-        return {"search": self.search, "labels": self.labels, "n_classes": self.n_classes, "n_jobs": self.n_jobs}
+        return {
+            "search": self.search,
+            "labels": self.labels,
+            "n_classes": self.n_classes,
+            "n_jobs": self.n_jobs,
+            "groups": self.groups,
+        }
 
     @classmethod
     def _from_saved(cls, state: dict[str, Any]) -> LabeledNeighbors:
@@ -152,6 +162,8 @@ class LabeledNeighbors:
         members = None if members is None else check_members(members)
         held = self.search.rows_
         rows = None if rows is None else check_row_numbers(rows, len(held))
+        if self.groups is not None:
+            return self._leave_groups_out(k, members, np.arange(len(held)) if rows is None else rows)
         if members is None:
             return _widened(self._other_rows(k, rows), k)
         others = max(held.n_live - 1, 0)
@@ -165,6 +177,29 @@ class LabeledNeighbors:
             nearest = self._other_rows(k, rows)
             table = NeighborTable(nearest.indices, nearest.distances, table.classes)
         return _widened(table, k)
+
+    def _leave_groups_out(self, k: int, members: Sequence[int] | None, rows: np.ndarray) -> NeighborTable:
+        """The same where a row is asked about the rows of other groups: a search for every group of several rows."""
+        assert self.groups is not None
+        live = self.search.rows_.live_numbers
+        _, number, size = np.unique(self.groups[live], return_inverse=True, return_counts=True)
+        group = np.full(len(self.labels), -1)
+        group[live[size[number] > 1]] = number[size[number] > 1]
+        in_order = live[np.argsort(group[live], kind="stable")]
+        starts = np.searchsorted(group[in_order], np.arange(len(size) + 1))
+        alone = np.flatnonzero(group[rows] < 0)
+        parts, places = [self._without_groups(self.search).leave_one_out(k, members, rows[alone])], [alone]
+        lines = np.argsort(group[rows], kind="stable")[len(alone) :]
+        for part in np.split(lines, np.flatnonzero(np.diff(group[rows[lines]])) + 1) if len(lines) else ():
+            which = group[rows[part[0]]]
+            search = self.search.snapshot()
+            search.remove(in_order[starts[which] : starts[which + 1]])
+            parts.append(self._without_groups(search).query(self.search.rows_.take(rows[part]), k, members))
+            places.append(part)
+        return joined(parts)[np.argsort(np.concatenate(places))]
+
+    def _without_groups(self, search: NeighborSearch) -> LabeledNeighbors:
+        return LabeledNeighbors(search, self.labels, self.n_classes, n_jobs=self.n_jobs, make_plan=self._make_plan)
 
     def _nearest_rows(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or all."""

@@ -112,11 +112,12 @@ def transformed_views(
     n_jobs: int | None = None,
     make: Callable[..., View] = View,
     order: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
 ) -> list[View]:
     """Fitted views of transformed rows; none where their numbers are too large or too small to be squared twice."""
     # LMNN is learned when its view is first asked for, so that the time it takes shows there.
     parts = [[each for each in transforms if each.large_margin == large_margin] for large_margin in (False, True)]
-    learned = [LearnedTransforms(part, X, labels, order) for part in parts]
+    learned = [LearnedTransforms(part, X, labels, order, groups) for part in parts]
     try:
         return [
             make(

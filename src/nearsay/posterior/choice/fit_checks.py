@@ -24,21 +24,29 @@ from nearsay.posterior.votes import check_tie_break
 
 
 def posteriors_to_try(
-    posterior: Any, *, every: bool, weights: RowWeights | None = None, of_groups: bool = False
+    posterior: Any,
+    *,
+    every: bool,
+    weights: RowWeights | None = None,
+    row_groups: np.ndarray | None = None,
+    of_groups: bool = False,
 ) -> dict[str, Callable[[], Posterior]]:
     """What makes a fresh posterior, by name.
 
     For "auto" these are the few that do best on most data, or ``every`` one.
     """
+    prepared = partial(_prepared, weights=weights, row_groups=row_groups, of_groups=of_groups)
     if not is_auto(posterior):
-        return {name_of(posterior): partial(_prepared, partial(as_posterior, posterior), weights, of_groups)}
+        return {name_of(posterior): partial(prepared, partial(as_posterior, posterior))}
     auto = posterior if isinstance(posterior, Auto) else Auto()
     names = POSTERIORS if every else FEW
-    return {name: partial(_prepared, partial(auto.posterior, name), weights, of_groups) for name in names}
+    return {name: partial(prepared, partial(auto.posterior, name)) for name in names}
 
 
-def _prepared(make: Callable[[], Posterior], weights: RowWeights | None, of_groups: bool) -> Posterior:
-    """A fresh posterior with the weights of the rows."""
+def _prepared(
+    make: Callable[[], Posterior], weights: RowWeights | None, row_groups: np.ndarray | None, of_groups: bool
+) -> Posterior:
+    """A fresh posterior with the weights and the groups of the rows."""
     made = make()
     if weights is not None and not made.takes_weights:
         raise InputError(
@@ -46,6 +54,8 @@ def _prepared(make: Callable[[], Posterior], weights: RowWeights | None, of_grou
             " sample_weight (a Posterior says takes_weights = True), or fit without weights."
         )
     made.weights = weights
+    if row_groups is not None:
+        made.row_groups = row_groups
     if isinstance(made, GroupPosterior):
         made.of_groups = of_groups
     return made

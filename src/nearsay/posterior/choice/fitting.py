@@ -36,17 +36,13 @@ from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_mem
 from nearsay.posterior.priors import Priors, PriorsLike
 from nearsay.posterior.row_weights import RowWeights
 from nearsay.posterior.views.feature_group import View
-from nearsay.posterior.views.model_beside import ModelBeside, gaussians_beside
+from nearsay.posterior.views.model_beside import ModelBeside, companion_models
 from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED_BESIDE, unequal_columns
 from nearsay.posterior.views.views import Views
 
 # Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
 SCALES_MATTER = ("euclidean", "l2")
 CASES_TO_SCALE_BY = 1000
-# Up to so many rows a second view, which has learned which directions tell classes apart, is searched by default, and
-# classes are modeled as Gaussians too: that lowers the log loss on most data. In larger collections a search takes long
-# enough not to be doubled unasked.
-ROWS_TO_WHITEN = 20_000
 
 ViewsByKey = dict[tuple[int, int], View]
 
@@ -64,8 +60,6 @@ class FitOptions:
     views : function of (X, labels, n_classes, make_view) or None
         Gives the views to take, the first to be shown; None tries what the metric leaves open.
     columns : numbers of the columns that decide the order of the rows; None for all.
-    models : bool
-        Whether models may be pooled with the neighbors. What they say of a class does not follow when labels change.
     make_view : function or None
         What makes a view; None is ``View``.
     shards : ShardedIndex or None
@@ -83,7 +77,6 @@ class FitOptions:
     n_jobs: int | None = None
     views: Callable[..., Sequence[View]] | None = None
     columns: np.ndarray | None = None
-    models: bool = True
     make_view: Callable[..., View] | None = None
     shards: Any = None
 
@@ -130,9 +123,10 @@ class FitOptions:
         classes: np.ndarray,
         weights: RowWeights | None = None,
         beside_proba: Any = None,
+        groups: np.ndarray | None = None,
     ) -> FittedModel:
         """Learn from rows that all count, and their class numbers."""
-        return ModelFit(self, X, labels, classes, weights, beside_proba).model()
+        return ModelFit(self, X, labels, classes, weights, beside_proba, groups).model()
 
 
 def is_precomputed(metric: Any) -> bool:
@@ -152,6 +146,7 @@ class ModelFit:
         classes: np.ndarray,
         weights: RowWeights | None,
         beside_proba: Any,
+        groups: np.ndarray | None,
     ) -> None:
         self.options = options
         self.X = X
@@ -159,8 +154,10 @@ class ModelFit:
         self.classes = classes
         self.weights = weights
         self.beside_proba = beside_proba
+        self.groups = groups
         self.n_rows, self.n_classes = len(labels), len(classes)
-        self.posteriors = posteriors_to_try(options.posterior, every=is_auto_metric(options.metric), weights=weights)
+        every = is_auto_metric(options.metric)
+        self.posteriors = posteriors_to_try(options.posterior, every=every, weights=weights, row_groups=groups)
         learns = options.chooses or any(make().needs_past_cases for make in self.posteriors.values())
         self.order = self._content_order() if learns else None
 
@@ -169,6 +166,9 @@ class ModelFit:
         options = self.options
         priors = Priors.of(options.priors, self.classes, self.labels, self.weights)
         views = self._views()
+        if self.groups is not None:
+            for view in views.values():
+                view.leave_out_groups(self.groups)
         models = self._models(views)
         choices, fitted = None, None
         if options.chooses:
@@ -228,13 +228,13 @@ class ModelFit:
         search = options.search if options.shards is None else options.shards
         by_metric = views_to_try({"all": None}, [options.metric], search, *given, **made)
         search = "auto" if options.shards is None else options.shards
-        more = transformed_views(self._transforms(), *given, search=search, order=self.order, **made)
+        more = transformed_views(
+            self._transforms(), *given, search=search, order=self.order, groups=self.groups, **made
+        )
         return by_metric | {(0, len(by_metric) + number): view for number, view in enumerate(more)}
 
     def _transforms(self) -> list[Any]:
-        """All transforms worth a try for "auto"; otherwise, where open, columns of one scale, and whitened ones where a
-        second search costs little.
-        """
+        """All transforms worth a try for "auto"; otherwise, where open, columns of one scale, and whitened ones."""
         metric = self.options.metric
         if is_auto_metric(metric):
             pools = any(isinstance(make(), GroupPosterior) for make in self.posteriors.values())
@@ -243,22 +243,22 @@ class ModelFit:
         if not self.options.chooses or not isinstance(metric, str) or metric not in SCALES_MATTER:
             return []
         transforms = [STANDARDIZED] if unequal_columns(self.X) else []
-        if self.n_rows <= ROWS_TO_WHITEN:
-            transforms += [each for each in transforms_to_try(self.X, self.labels) if each == WHITENED_BESIDE]
-        return transforms
+        return transforms + [each for each in transforms_to_try(self.X, self.labels) if each == WHITENED_BESIDE]
 
     def _models(self, views: ViewsByKey) -> list[ModelBeside]:
-        """Models to pool with the neighbors: the user's, then Gaussians where rows are whitened too."""
-        if not self.options.models:
-            return []
+        """Models to pool with the neighbors: the user's, then our own where rows are whitened too."""
         models = []
         if self.options.beside is not None:
             weights = None if self.weights is None else self.weights.relative
             y = self.classes[self.labels]
             model = ModelBeside(self.options.beside, self.classes)
-            models.append(model.fit(self.X, y, self.labels, self.beside_proba, weights, order=self.order))
+            models.append(
+                model.fit(self.X, y, self.labels, self.beside_proba, weights, order=self.order, groups=self.groups)
+            )
         if any(view.knows_labels for view in views.values()):
-            models += gaussians_beside(self.X, self.labels, self.n_classes, self.order)
+            thorough = is_auto_metric(self.options.metric)
+            given = self.X, self.labels, self.n_classes, self.order, self.groups
+            models += companion_models(*given, thorough=thorough)
         return models
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:
@@ -319,7 +319,8 @@ class ModelFit:
             return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0)), {}
         numbers = np.arange(self.n_rows) if rows is None else rows
         parts = past.blocks(k) if table is None else [(numbers, table)]
-        fold = folds_by(np.arange(self.n_rows) if self.order is None else self.order, self.labels, FOLDS_LEFT_OUT)
+        order = np.arange(self.n_rows) if self.order is None else self.order
+        fold = folds_by(order, self.labels, FOLDS_LEFT_OUT, self.groups)
         curve, best = curves_of(
             parts,
             self.labels,

@@ -8,8 +8,7 @@ probability. A case is judged by posteriors that were fitted without it, on
 neighbors that are not itself, so a rich posterior wins nothing by rote. With
 many candidates and few cases to tell them apart, the best is often only
 lucky: what was to be expected stays, unless the best beats it by more than
-the scatter of the cases. And whatever is less accurate than the best plain
-votes, by more than that scatter, is passed over.
+the scatter of the cases.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.model_beside import ModelBeside, stacked_models
+from nearsay.posterior.views.row_transforms import WHITENED_BESIDE
 from nearsay.posterior.views.views import with_further
 
 # Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
@@ -46,7 +46,7 @@ SAME = 1e-13
 
 CLEARLY = 2.0  # standard errors
 
-# What to expect before any case was judged; and what answers may not fall behind.
+# What to expect before any case was judged; and what is shown beside it.
 EXPECTED = "pooled"
 PLAIN_VOTES = "proportional"
 
@@ -155,15 +155,16 @@ class Chooser:
         k, lead = shown.n_neighbors, shown.posterior
         expected = shown
         if isinstance(self.posteriors[lead](), GroupPosterior):
-            others = tuple(key for key in self.views if key not in shown.views)
-            expected = replace(shown, views=shown.views + others, models=tuple(range(len(self.models))))
+            # The pool is held by its first views.
+            others = sorted((key for key in self.views if key not in shown.views), key=self._comes_later)
+            expected = replace(shown, views=(*shown.views, *others), models=tuple(range(len(self.models))))
         at_k = [replace(shown, posterior=p) for p in self.posteriors]
         leaders = self._likeliest_first(at_k)[:LEADERS]
         votes = [candidate for candidate in at_k if candidate.posterior == PLAIN_VOTES]
         others_k = [
             replace(candidate, n_neighbors=each) for candidate in dict.fromkeys([*leaders, *votes]) for each in self.ks
         ]
-        best = self._guarded(self._clearly_best(expected, [*at_k, *others_k]))
+        best = self._clearly_best(expected, [*at_k, *others_k])
         if not self._counts_votes(best) and votes:  # neighbors are shown: as many as make the best votes
             k = self._best([candidate for candidate in others_k if candidate.posterior == PLAIN_VOTES]).n_neighbors
             best = replace(best, n_neighbors=k)
@@ -177,21 +178,8 @@ class Chooser:
         plain = [ModelCandidate(lead, k, (key,)) for key, view in self.views.items() if not view.knows_labels]
         return self._clearly_best(plain[0], plain[1:])
 
-    def _guarded(self, best: ModelCandidate) -> ModelCandidate:
-        """The candidate, unless it is clearly less accurate than the best plain votes: then the likeliest that is not.
-
-        Clearly is by more than a standard error of that accuracy.
-        """
-        votes = [self._tried[candidate].accuracy for candidate in self._tried if candidate.posterior == PLAIN_VOTES]
-        if not votes or not len(self.rows):
-            return best
-        # Uneven cases are worth fewer even ones (Kish's effective sample size).
-        n = len(self.rows) if self._worth is None else self._worth.sum() ** 2 / (self._worth**2).sum()
-        enough = max(votes) - np.sqrt(max(votes) * (1 - max(votes)) / n)
-        for candidate in [best, *self._likeliest_first(self._tried)]:
-            if round(self._judge(candidate).accuracy - enough, DIGITS) >= 0:
-                return candidate if candidate.n_neighbors else replace(candidate, n_neighbors=best.n_neighbors)
-        return best
+    def _comes_later(self, key: tuple[int, int]) -> bool:
+        return self.views[key].transform != WHITENED_BESIDE
 
     def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
         """All groups under one distance, for each that takes them all and is not learned from labels."""

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from nearsay.errors import InputError
-from nearsay.posterior.base import splits
+from nearsay.posterior.base import folds_by
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.row_weights import RowWeights
@@ -56,7 +56,13 @@ class ModelOptions(Protocol):
         ...
 
     def fit(
-        self, X: Any, labels: np.ndarray, classes: np.ndarray, weights: RowWeights | None, beside_proba: Any = None
+        self,
+        X: Any,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        weights: RowWeights | None,
+        beside_proba: Any = None,
+        groups: np.ndarray | None = None,
     ) -> FittedModel: ...
 
 
@@ -67,15 +73,15 @@ def fit_nested(
     classes: np.ndarray,
     weights: RowWeights | None = None,
     beside_proba: Any = None,
+    groups: np.ndarray | None = None,
 ) -> FittedModel:
     """Fit a model; its past cases are judged by choices made without them, where few rows chose."""
-    model = options.fit(X, labels, classes, weights, beside_proba)
+    model = options.fit(X, labels, classes, weights, beside_proba, groups)
     if not options.nests or not worth_nesting(len(labels), len(classes), options.n_neighbors):
         return model
     assert model.order is not None
-    return replace(
-        model, nested=NestedFits(options.in_memory(), X, labels, classes, weights, beside_proba, model.order)
-    )
+    given = X, labels, classes, weights, beside_proba, model.order, groups
+    return replace(model, nested=NestedFits(options.in_memory(), *given))
 
 
 def worth_nesting(n_rows: int, n_classes: int, n_neighbors: Any = "auto") -> bool:
@@ -88,11 +94,16 @@ def worth_nesting(n_rows: int, n_classes: int, n_neighbors: Any = "auto") -> boo
     return few and (is_auto(n_neighbors) or NESTED_FOLDS * int(n_neighbors) < n_rows)
 
 
-def thirds(order: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def thirds(
+    order: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows to choose by, rows to judge) for each third; the only row of a class is never judged: none names it."""
     order = order[np.bincount(labels)[labels[order]] > 1]
-    for _, fold in splits(labels[order], NESTED_FOLDS):
-        yield np.setdiff1d(np.arange(len(labels)), order[fold]), order[fold]
+    of_groups = None if groups is None else groups[order]
+    fold = folds_by(np.arange(len(order)), labels[order], NESTED_FOLDS, of_groups)
+    for number in range(fold.max(initial=-1) + 1):
+        judged = order[fold == number]
+        yield np.setdiff1d(np.arange(len(labels)), judged), judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +114,7 @@ class NestedFits:
     ----------
     options, X, labels, classes, weights, beside_proba : as ``fit_nested`` was given them.
     order : (n_rows,) row numbers, in the order in which they are dealt into thirds.
+    groups : (n_rows,) rows of one group are in one third, and are never asked about each other; or None.
     """
 
     options: ModelOptions
@@ -112,22 +124,24 @@ class NestedFits:
     weights: RowWeights | None
     beside_proba: Any
     order: np.ndarray
+    groups: np.ndarray | None = None
 
     @cached_property
     def answers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities): rows answered by all others, by models chosen without them."""
         X = self.X[:] if isinstance(self.X, ShardedRows) else self.X
         answers = []
-        for rest, rows in thirds(self.order, self.labels):
+        for rest, rows in thirds(self.order, self.labels, self.groups):
             weights = None if self.weights is None else self.weights[rest]
             given = None if self.beside_proba is None else _safe_indexing(self.beside_proba, rest)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when the classifier was fitted
+                groups = None if self.groups is None else self.groups[rest]
                 model = self.options.fit(
-                    self.options.take(X, rest, rest), self.labels[rest], self.classes, weights, given
+                    self.options.take(X, rest, rest), self.labels[rest], self.classes, weights, given, groups
                 )
             try:
-                answers.append((rows, model.answers_over(X, self.labels, self.weights, rows)))
+                answers.append((rows, model.answers_over(X, self.labels, self.weights, rows, self.groups)))
             except InputError:  # a distance that takes the rows it was chosen by, but not all
                 continue
         return answers

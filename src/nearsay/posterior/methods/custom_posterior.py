@@ -51,7 +51,7 @@ class CustomPosterior(Posterior):
     def __copy__(self) -> CustomPosterior:
         """Another to be fitted: only the object itself knows which of its parts can be shared."""
         other = CustomPosterior(deepcopy(self.custom))
-        other.weights = self.weights
+        other.weights, other.row_groups = self.weights, self.row_groups
         return other
 
     def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> CustomPosterior:

@@ -113,13 +113,13 @@ def stack(parts: list[Cases]) -> Cases:
 
 
 def fit_weights(
-    cases: Cases, center: float, precision: float | np.ndarray = PRECISION, start: np.ndarray | None = None
+    cases: Cases, center: float | np.ndarray, precision: float | np.ndarray = PRECISION, start: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most likely weights, and the probability they give the truth in each case.
 
     Parameters
     ----------
-    center : float
+    center : float or (n_weights,)
         Where the prior has its mean, and the search its start.
     precision : float or (n_weights,)
         How strongly the prior holds the weights there: the inverse of its variance.

@@ -61,6 +61,11 @@ UNTAUGHT = 1.0
 # 1, not a few: past cases that are all right would let it grow without end.
 MODEL_PRECISION = 10.0
 
+# The first two views, the models and the sizes are expected to carry the pool. To many more views few cases would be
+# overfitted: all weights are held to those that these few have alone, the more closely the fewer cases there are, and
+# twice as closely as otherwise with so many.
+CORE_VIEWS, CASES_TO_HOLD = 2, 1500
+
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
 BELIEF = 0.1
 HALVINGS = 50
@@ -180,13 +185,29 @@ class Pooled(GroupPosterior):
             weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
             weights[-1] = 0.0
         else:
-            precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
-            precision[n_weights:-1] = MODEL_PRECISION
-            weights, p_true = fit_weights(cases, center=0.0, precision=precision, start=start)
+            weights, p_true = self._fitted_weights(cases, n_views, n_models, start)
             self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
         self.weights_ = weights[:n_weights].reshape(shape)
         self.model_weights_ = weights[n_weights:-1]
         self.size_weight_ = float(weights[-1])
+
+    def _fitted_weights(
+        self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The weights of all features, and the probability they give the truth in each case."""
+        n_weights = n_views * len(self.members_)
+        precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
+        precision[n_weights:-1] = MODEL_PRECISION
+        if n_views <= CORE_VIEWS or self.of_groups:
+            return fit_weights(cases, center=0.0, precision=precision, start=start)
+        core = np.ones(len(precision), np.bool_)
+        core[CORE_VIEWS * len(self.members_) : n_weights] = False
+        of_core = replace(cases, features=np.ascontiguousarray(cases.features[:, :, core]))
+        few, _ = self._fitted_weights(of_core, CORE_VIEWS, n_models, None)
+        center = np.zeros(len(precision))
+        center[core] = few
+        closer = 1 + CASES_TO_HOLD / len(cases)
+        return fit_weights(cases, center=center, precision=closer * precision, start=start)
 
     @property
     def _all_weights(self) -> np.ndarray:
@@ -231,7 +252,7 @@ class Pooled(GroupPosterior):
         n_folds: int,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lines and their probabilities, by weights that the ``cases`` of the other folds teach."""
-        for rest, fold in splits(self.labels_[rows], n_folds):
+        for rest, fold in splits(self.labels_[rows], n_folds, self.groups_of(rows)):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, rest))]
             others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)

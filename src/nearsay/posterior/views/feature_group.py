@@ -112,6 +112,11 @@ class View:
         self.past_ = PastCases(self.labeled_)
         return self
 
+    def leave_out_groups(self, groups: np.ndarray) -> None:
+        """Never ask rows of one group about each other; ``groups`` has a number for each row of the collection."""
+        self.labeled_.groups = groups[self.rows_]
+        self.past_ = PastCases(self.labeled_)
+
     def over(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """The same view of other rows. Maps stay as they were learned: from none of the rows to be asked about."""
         other = copy(self)
@@ -163,6 +168,7 @@ class View:
             lines = np.flatnonzero(fold == number)
             index = self._index(self._mapped(self.transforms.X, self.transforms.without(int(number), self.transform)))
             labeled = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
+            labeled.groups = self.labeled_.groups
             parts.append(labeled.leave_one_out(k, members, rows[lines]))
             places.append(lines)
         if not parts:

@@ -9,7 +9,7 @@ past cases are asked of copies that were fitted without them, fold by fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,35 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from nearsay.core.arrays import row_blocks
 from nearsay.core.settings import check_estimator
 from nearsay.errors import InputError
-from nearsay.posterior.base import folds_by
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
+from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
-from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM
+from nearsay.posterior.views.linear_classes import LinearClasses
+from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn
 from nearsay.search.shards import ShardedRows
 
 # Some models give a class nothing at all; this share of every answer is spread evenly, so that logs stay finite.
 SPREAD = 1e-4
 
-# Classes as Gaussians, by the names that people read.
-GAUSSIANS = {"Gaussian": GaussianClasses(), "Gaussian ranks": GaussianClasses(scores=True)}
+# Trees of the default, and where every way to compare rows is tried; products a step of the line in each.
+FEW_TREES, MANY_TREES = 100, 200
+FEW_ROWS_A_TREE, MANY_ROWS_A_TREE = 2000, 20_000
+FEW_PRODUCTS, MANY_PRODUCTS = 1e8, 4e9
+# Models of classes by the names that people read; whether to take more time says how thorough they are.
+COMPANIONS: dict[str, Callable[[bool], Any]] = {
+    "Gaussian": lambda thorough: GaussianClasses(),
+    "Gaussian ranks": lambda thorough: GaussianClasses(scores=True),
+    "line": lambda thorough: LinearClasses(most_products=MANY_PRODUCTS if thorough else FEW_PRODUCTS),
+    "forest": lambda thorough: (
+        ForestClasses(n_trees=MANY_TREES, rows_a_tree=MANY_ROWS_A_TREE)
+        if thorough
+        else ForestClasses(n_trees=FEW_TREES, rows_a_tree=FEW_ROWS_A_TREE)
+    ),
+}
+# Fewer rows have nothing to teach a model.
+FEWEST_ROWS = 20
+# A forest of T trees gives a class none of T votes where the next tree may well give it one.
+FOREST_SPREAD = 0.01
 
 
 class ModelBeside:
@@ -48,10 +66,12 @@ class ModelBeside:
     ----------
     model_ : the fitted clone; where held-out probabilities were given, the model itself.
     past_ : (n_rows, n_classes) float32 log probabilities of the training rows; None in shards.
+    copies_ : a model for each fold, fitted without it; None among them where too few rows are left to learn from.
     """
 
+    spread = SPREAD
     past_: np.ndarray | None = None
-    _copies: list[Any] | None = None  # a model for each fold of rows in shards, fitted without it
+    copies_: Sequence[Any] = ()
 
     def __init__(self, model: Any, classes: np.ndarray, name: str | None = None) -> None:
         check_estimator("beside", model, "fit", "predict_proba")
@@ -68,6 +88,7 @@ class ModelBeside:
         sample_weight: np.ndarray | None = None,
         *,
         order: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
     ) -> ModelBeside:
         """Fit a clone to all rows, and others to four fifths of them; or take the model as it is.
 
@@ -80,6 +101,8 @@ class ModelBeside:
         sample_weight : (n_rows,), optional
             How much each row counts; a model that is fitted here must take it.
         order : (n_rows,) row numbers, in the order in which rows are dealt into folds, and teach; theirs by default.
+        groups : (n_rows,) int, optional
+            Rows of one group are in one fold.
         """
         if held_out is not None:
             self.model_ = self.model
@@ -88,41 +111,40 @@ class ModelBeside:
             return self
         self._check_weights(sample_weight)
         order = np.arange(len(labels)) if order is None else order
-        fold = folds_by(order, labels)
+        fold = folds_to_learn(order, labels, groups)
         in_shards = isinstance(X, ShardedRows)
+        draws = in_shards or self.name in COMPANIONS  # a model of the user's learns from all rows in memory
 
-        def rows_of(rows: np.ndarray) -> Any:
-            return X.take(rows) if in_shards else X[rows]
-
-        def fitted(rows: np.ndarray) -> Any:
-            rows = _drawn(rows) if in_shards else rows
+        def fitted(model: Any, rows: np.ndarray) -> Any:
+            rows = _drawn(rows) if draws else rows
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
-            return clone(self.model).fit(rows_of(rows), y[rows], **weights)
+            return clone(model).fit(X.take(rows) if in_shards else X[rows], y[rows], **weights)
+
+        self.model_ = fitted(self.model, order)
+        unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses) else self.model
 
         def fitted_without(number: int) -> Any:
             rows = order[fold[order] != number]
-            return fitted(rows) if len(np.unique(labels[rows])) > 1 else None  # few models can be fitted to one class
+            # Few models can be fitted to one class.
+            return fitted(unfitted, rows) if len(np.unique(labels[rows])) > 1 else None
 
-        n_folds = int(fold.max(initial=-1)) + 1
+        self.copies_ = [fitted_without(number) for number in range(int(fold.max(initial=-1)) + 1)]
         if in_shards:
             self._rows, self._fold = X, fold
-            self._copies = [fitted_without(number) for number in range(n_folds)]
         else:
             self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
-            for number in range(n_folds):
+            for number, model in enumerate(self.copies_):
                 rows = order[fold[order] == number]
-                self.past_[rows] = self._log_proba_of(fitted_without(number), X[rows])
-        self.model_ = fitted(order)
+                self.past_[rows] = self._log_proba_of(model, X[rows])
         return self
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Log probabilities of the training rows, or of some, by models that were fitted without them."""
         if self.past_ is not None:
             return (self.past_ if rows is None else self.past_[rows]).astype(np.float64)
-        assert self._copies is not None
         rows = np.arange(len(self._fold)) if rows is None else rows
         log_p = np.empty((len(rows), len(self.classes)), np.float32)
-        for number, model in enumerate(self._copies):
+        for number, model in enumerate(self.copies_):
             of_fold = np.flatnonzero(self._fold[rows] == number)
             for part in row_blocks(len(of_fold), size=ROWS_AT_ONCE):
                 lines = of_fold[part]
@@ -152,16 +174,88 @@ class ModelBeside:
             )
 
     def _logs(self, p: np.ndarray) -> np.ndarray:
-        log_p: np.ndarray = np.log((1 - SPREAD) * p + SPREAD / len(self.classes))
-        return log_p
+        return log_shares(p, self.spread)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "copies_"}  # past cases are at hand
 
 
-def gaussians_beside(X: Any, labels: np.ndarray, n_classes: int, order: np.ndarray | None = None) -> list[ModelBeside]:
-    """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many."""
-    if len(X) * n_classes > MOST_ANSWERS:
+class ForestBeside(ModelBeside):
+    """A forest, which answers past cases by the trees that were grown without them: it is fitted once.
+
+    Attributes
+    ----------
+    rows_ : (n_drawn,) the numbers of the rows that it was fitted to, in their order.
+    """
+
+    spread = FOREST_SPREAD
+
+    def fit(
+        self,
+        X: Any,
+        y: np.ndarray,
+        labels: np.ndarray,
+        held_out: Any = None,
+        sample_weight: np.ndarray | None = None,
+        *,
+        order: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> ForestBeside:
+        """Grow the trees from all rows, or as many as are drawn; without groups, which no tree leaves out."""
+        self.rows_ = _drawn(np.arange(len(labels)) if order is None else order)
+        self._n_rows = len(labels)
+        in_shards = isinstance(X, ShardedRows)
+        self.model_ = clone(self.model).fit(X.take(self.rows_) if in_shards else X[self.rows_], y[self.rows_])
+        if in_shards:
+            self._rows = X
+        else:
+            self.past_ = self._past(X, np.arange(len(labels))).astype(np.float32)
+        return self
+
+    def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
+        if self.past_ is not None:
+            return super().past_cases(rows)
+        rows = np.arange(self._n_rows) if rows is None else rows
+        blocks = row_blocks(len(rows), size=ROWS_AT_ONCE)
+        parts = [self._past(self._rows.take(rows[part]), rows[part]) for part in blocks]
+        return np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
+
+    def _past(self, X: Any, rows: np.ndarray) -> np.ndarray:
+        place = np.full(self._n_rows, -1)
+        place[self.rows_] = np.arange(len(self.rows_))
+        p = np.zeros((len(X), len(self.classes)))
+        p[:, np.searchsorted(self.classes, self.model_.classes_)] = self.model_.predict_proba(X, place[rows])
+        return self._logs(p)
+
+
+def companion_models(
+    X: Any,
+    labels: np.ndarray,
+    n_classes: int,
+    order: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+    *,
+    thorough: bool = False,
+) -> list[ModelBeside]:
+    """Classes as Gaussians of the columns and of their normal scores, a line and a forest.
+
+    None where rows are very few, or rows × classes too many. ``thorough`` takes more time for the line and the forest.
+    """
+    if len(X) < FEWEST_ROWS or len(X) * n_classes > MOST_ANSWERS:
         return []
     classes = np.arange(n_classes)
-    return [ModelBeside(model, classes, name).fit(X, labels, labels, order=order) for name, model in GAUSSIANS.items()]
+    models = []
+    for name, make in COMPANIONS.items():
+        model = make(thorough)
+        kind = ForestBeside if isinstance(model, ForestClasses) and groups is None else ModelBeside
+        models.append(kind(model, classes, name).fit(X, labels, labels, order=order, groups=groups))
+    return models
+
+
+def log_shares(p: np.ndarray, spread: float) -> np.ndarray:
+    """The logs of probabilities, of which a share is spread evenly over all classes."""
+    log_p: np.ndarray = np.log((1 - spread) * p + spread / p.shape[1])
+    return log_p
 
 
 def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:

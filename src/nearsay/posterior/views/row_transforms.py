@@ -298,6 +298,11 @@ def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return X if len(directions) == directions.shape[1] else X @ directions
 
 
+def folds_to_learn(order: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """The fold of each row, without which something is learned for its past case: (n_rows,)."""
+    return folds_by(order, labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY, groups)
+
+
 class LearnedTransforms:
     """The maps of several transforms of one collection: learned from all rows, and from all but each fold of them.
 
@@ -307,16 +312,23 @@ class LearnedTransforms:
     labels : (n_rows,) class numbers.
     order : (n_rows,) row numbers
         In which rows are dealt into folds, and teach; theirs by default.
+    groups : (n_rows,) int, optional
+        Rows of one group are in one fold.
     """
 
     def __init__(
-        self, transforms: Sequence[RowTransform], X: Any, labels: np.ndarray, order: np.ndarray | None = None
+        self,
+        transforms: Sequence[RowTransform],
+        X: Any,
+        labels: np.ndarray,
+        order: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
     ) -> None:
         self.transforms = list(transforms)
         self.X = X
         self.labels = labels
         self.order = np.arange(len(labels)) if order is None else order
-        self.fold = folds_by(self.order, labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY)
+        self.fold = folds_to_learn(self.order, labels, groups)
         self._whole: list[LinearMap] | None = None
         self._without: dict[int, list[LinearMap]] = {}
 

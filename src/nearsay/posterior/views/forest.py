@@ -1,0 +1,159 @@
+"""A random forest as a vote of neighbors: the rows that share leaves with a query, by how often they do.
+
+    row ──► trees ──► one leaf each ──► the rows that the leaf was grown from ──► shares of the vote
+
+The weight of a row for a query is the mean, over the trees, of its share of the leaf that the query falls into
+(RF-GAP: Rhodes, Cutler and Moon, 2023). The weights add up to 1, and the labels of the rows, so weighted, are the
+probabilities of the forest. A past case is asked of the trees that were grown without it, so that one forest gives
+honest past cases too.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import thread_count
+from nearsay.errors import InputError
+from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
+
+# Standardized numbers are compared in float32.
+FARTHEST = 1e30
+
+
+class ForestClasses(ClassifierMixin, BaseEstimator):
+    """Probabilities of a random forest, and the weights of training rows behind them.
+
+    Parameters
+    ----------
+    n_trees : int, default=100
+    rows_a_tree : int, default=20_000
+        Rows that each tree is grown from, at most: drawn anew for each, so that together they see many more.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    """
+
+    def __init__(self, *, n_trees: int = 100, rows_a_tree: int = 20_000) -> None:
+        self.n_trees = n_trees
+        self.rows_a_tree = rows_a_tree
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_shares"}
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> ForestClasses:
+        """From a file; children lie behind their parents there too, so that every way down a tree ends."""
+        forest = cls.__new__(cls)
+        vars(forest).update(fields)
+        if "_left" in fields:
+            nodes = np.arange(len(forest._left))
+            leaf = forest._left < 0
+            if not ((forest._left > nodes) & (forest._right > nodes) | leaf).all():
+                raise InputError("A saved forest has a node that is its own ancestor.")
+        return forest
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Grow the trees; X holds finite numbers, and there are at least two classes."""
+        self.classes_, self._labels = np.unique(y, return_inverse=True)
+        [self._standardized] = learn_maps([STANDARDIZED], X, self._labels)
+        columns = self._columns(X)
+        forest = RandomForestClassifier(
+            self.n_trees,
+            max_samples=self.rows_a_tree if len(X) > self.rows_a_tree else None,
+            random_state=0,
+            n_jobs=min(thread_count(), self.n_trees),
+        )
+        # Numbered by their first rows, classes of other names give the same trees to the last bit.
+        firsts = np.unique(self._labels, return_index=True)[1]
+        forest.fit(columns, np.argsort(np.argsort(firsts))[self._labels])
+        trees = [tree.tree_ for tree in forest.estimators_]
+        self._roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
+        offsets = np.repeat(self._roots, [tree.node_count for tree in trees])
+        # Leaves compare nothing.
+        self._feature = np.maximum(np.concatenate([tree.feature for tree in trees]), 0).astype(np.int32)
+        self._threshold = np.concatenate([tree.threshold for tree in trees])
+        left, right = (
+            np.concatenate([getattr(tree, side) for tree in trees]) for side in ("children_left", "children_right")
+        )
+        self._left, self._right = (np.where(side >= 0, side + offsets, -1).astype(np.int32) for side in (left, right))
+        self._fill_leaves(forest.apply(columns) + self._roots, forest.estimators_samples_)
+        return self
+
+    def _fill_leaves(self, leaves: np.ndarray, drawn: list[np.ndarray]) -> None:
+        """Which rows every leaf was grown from, and how often each was drawn."""
+        different = [np.unique(rows, return_counts=True) for rows in drawn]
+        leaf = np.concatenate([leaves[rows, tree] for tree, (rows, _) in enumerate(different)])
+        order = np.argsort(leaf, kind="stable")
+        self._members = np.concatenate([rows for rows, _ in different])[order].astype(np.int32)
+        self._counts = np.concatenate([often for _, often in different])[order].astype(np.int32)
+        self._starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(self._feature))))
+
+    def predict_proba(self, X: np.ndarray, left_out: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities (n_queries, n_classes); ``left_out`` is the training row that each query is, −1 for none."""
+        columns = self._columns(X)
+        p = np.empty((len(X), len(self.classes_)))
+        for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
+            leaves = self._leaves(columns[part])
+            votes = np.ones(leaves.shape) if left_out is None else 1.0 - self._has_drawn(left_out[part])
+            ends = leaves.shape[1] * np.arange(len(leaves) + 1)
+            by_leaf = sparse.csr_array((votes.ravel(), leaves.ravel(), ends), (len(leaves), len(self._feature)))
+            p[part] = (by_leaf @ self._shares).toarray()
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / len(self.classes_))
+
+    @cached_property
+    def _shares(self) -> sparse.csr_array:
+        """The shares of the classes in each leaf: (n_nodes, n_classes)."""
+        sizes = np.diff(self._starts)
+        leaf = np.repeat(np.arange(len(sizes)), sizes)
+        in_leaf = np.bincount(leaf, self._counts, minlength=len(sizes))
+        where = self._labels[self._members], self._starts.copy()  # duplicates are summed in place
+        shares = sparse.csr_array((self._counts / in_leaf[leaf], *where), (len(sizes), len(self.classes_)))
+        shares.sum_duplicates()
+        return shares
+
+    def _has_drawn(self, rows: np.ndarray) -> np.ndarray:
+        """Which trees were grown with each of these rows: (n_rows, n_trees) bool."""
+        leaf = np.repeat(np.arange(len(self._feature)), np.diff(self._starts))
+        tree = np.searchsorted(self._roots, leaf, side="right") - 1
+        drawn = np.zeros((len(self._labels) + 1, len(self._roots)), np.bool_)  # the last line is for no row
+        drawn[self._members, tree] = True
+        return drawn[rows]
+
+    def weights(self, X: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(row numbers, their shares of the vote) for each query, the largest share first."""
+        shares = []
+        for leaves in self._leaves(self._columns(X)):
+            places = [np.arange(self._starts[leaf], self._starts[leaf + 1]) for leaf in leaves]
+            share = [self._counts[each] / self._counts[each].sum() / len(leaves) for each in places]
+            rows, inverse = np.unique(self._members[np.concatenate(places)], return_inverse=True)
+            total = np.bincount(inverse, np.concatenate(share))
+            order = np.lexsort((rows, -total))
+            shares.append((rows[order], total[order]))
+        return shares
+
+    def _leaves(self, columns: np.ndarray) -> np.ndarray:
+        """The node at which every row ends in every tree: (n_rows, n_trees)."""
+        if self._feature.max(initial=0) >= columns.shape[1]:
+            raise InputError(f"Trees that compare column {self._feature.max()} were given {columns.shape[1]} columns.")
+        nodes = np.tile(self._roots, (len(columns), 1))
+        row, tree = np.nonzero(self._left[nodes] >= 0)
+        while len(row):
+            node = nodes[row, tree]
+            is_left = columns[row, self._feature[node]] <= self._threshold[node]
+            nodes[row, tree] = node = np.where(is_left, self._left[node], self._right[node])
+            on = self._left[node] >= 0
+            row, tree = row[on], tree[on]
+        return nodes
+
+    def _columns(self, X: np.ndarray) -> np.ndarray:
+        """As trees compare them."""
+        return np.clip(self._standardized(X), -FARTHEST, FARTHEST).astype(np.float32)

@@ -1,0 +1,183 @@
+"""A line and a forest that are pooled with the neighbors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import nearsay as ns
+from nearsay.errors import InputError, SavedFileError
+from nearsay.posterior.views import linear_classes
+from nearsay.posterior.views.forest import ForestClasses
+from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
+from nearsay.posterior.views.model_beside import FOREST_SPREAD, SPREAD, ForestBeside, ModelBeside
+from tests.reference.forest import forest_weights
+
+
+def of_sklearn(forest: ForestClasses, X: np.ndarray, y: np.ndarray) -> RandomForestClassifier:
+    """The same trees, grown by scikit-learn."""
+    firsts = np.unique(y, return_index=True)[1]
+    return RandomForestClassifier(forest.n_trees, oob_score=True, random_state=0).fit(
+        forest._columns(X), np.argsort(np.argsort(firsts))[y]
+    )
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=6, max_size=14),
+    labels=st.lists(st.integers(0, 2), min_size=14, max_size=14),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels):
+    X, y = np.array(rows, float), np.unique(labels[: len(rows)], return_inverse=True)[1]
+    if y.max() == 0:
+        return
+    forest = ForestClasses(n_trees=7).fit(X, y)
+    theirs = of_sklearn(forest, X, y)
+    columns = forest._columns(X)
+    past, fresh = forest.predict_proba(X, np.arange(len(X))), forest.predict_proba(X)
+    for row in range(len(X)):
+        for p, case in ((past[row], row), (fresh[row], None)):
+            weights = forest_weights(theirs, columns, columns[row], case)
+            votes = np.bincount(y, weights, minlength=y.max() + 1)
+            expected = votes if votes.sum() else np.full(len(votes), 1 / len(votes))
+            np.testing.assert_allclose(p, expected, atol=1e-12)
+        numbers, shares = forest.weights(X[row : row + 1])[0]
+        expected = forest_weights(theirs, columns, columns[row], None)
+        np.testing.assert_allclose(shares, expected[numbers], atol=1e-12)
+        assert shares.sum() == pytest.approx(1)
+        assert (np.diff(shares) <= 0).all()
+
+
+def test_past_cases_of_a_forest_are_what_scikit_learn_says_out_of_the_bag():
+    X, y = load_wine(return_X_y=True)
+    forest = ForestClasses(n_trees=150).fit(X, y)
+    theirs = of_sklearn(forest, X, y)
+    np.testing.assert_allclose(forest.predict_proba(X, np.arange(len(X))), theirs.oob_decision_function_, atol=1e-12)
+    np.testing.assert_allclose(forest.predict_proba(X), theirs.predict_proba(forest._columns(X)), atol=1e-12)
+    beside = ForestBeside(ForestClasses(n_trees=150), np.arange(3), "forest").fit(X, y, y)
+    logs = np.log((1 - FOREST_SPREAD) * theirs.oob_decision_function_ + FOREST_SPREAD / 3)
+    np.testing.assert_allclose(beside.past_cases(np.array([3, 1])), logs[[3, 1]], rtol=1e-5)
+
+
+def test_a_forest_of_many_rows_draws_some_for_each_tree():
+    X, y = load_wine(return_X_y=True)
+    forest = ForestClasses(n_trees=20, rows_a_tree=50).fit(X, y)
+    assert forest._counts.sum() == 20 * 50
+    assert len(np.unique(forest._members)) > 100
+    assert (forest.predict_proba(X).argmax(axis=1) == y).mean() > 0.9
+
+
+def test_a_line_is_the_logistic_regression_of_its_ridge():
+    X, y = load_iris(return_X_y=True)
+    line = LinearClasses(ridge=0.5).fit(X, y)
+    columns = (X - X.mean(axis=0)) / X.std(axis=0)
+    theirs = LogisticRegression(C=2, tol=1e-8, max_iter=1000).fit(columns, y)
+    np.testing.assert_allclose(line.predict_proba(X), theirs.predict_proba(columns), atol=2e-3)
+
+
+def test_the_ridge_is_the_one_that_answers_other_rows_best():
+    rng = np.random.default_rng(0)
+    noise, clear = rng.normal(size=(90, 20)), rng.normal(size=(90, 2))
+    y = np.arange(90) % 2
+    assert LinearClasses().fit(noise, y).ridge_ == RIDGES[0]
+    assert LinearClasses().fit(clear + 4 * y[:, None], y).ridge_ < RIDGES[1]
+    chosen = LinearClasses().fit(clear, y)
+    assert chosen.settled().ridge == chosen.ridge_
+
+
+def test_a_line_learns_from_some_rows_where_a_step_would_take_too_many_products():
+    X, y = load_wine(return_X_y=True)
+    some = LinearClasses(ridge=3.0, most_products=60 * 13 * 3).fit(X, y)
+    even = np.arange(60) * len(X) // 60
+    np.testing.assert_allclose(some.predict_proba(X), LinearClasses(ridge=3.0).fit(X[even], y[even]).predict_proba(X))
+
+
+def test_a_line_takes_principal_directions_of_many_columns(monkeypatch):
+    monkeypatch.setattr(linear_classes, "MOST_DIRECTIONS", 3)
+    X, y = load_wine(return_X_y=True)
+    line = LinearClasses().fit(X, y)
+    assert line._basis.shape == (13, 3)
+    assert (line.predict_proba(X).argmax(axis=1) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("make", [LinearClasses, ForestClasses])
+def test_a_row_is_answered_alike_in_any_batch_and_wherever_it_lies(make):
+    X, y = load_wine(return_X_y=True)
+    model = make().fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X)[5:6], model.predict_proba(X[5:6]))
+    shifted = make().fit(1e6 * X + 1e3, y)
+    np.testing.assert_allclose(shifted.predict_proba(1e6 * X + 1e3), model.predict_proba(X), atol=1e-3)
+    far = np.full((1, 13), 1e300)
+    assert np.isfinite(model.predict_proba(far)).all()
+
+
+@pytest.mark.parametrize("settings_", [{}, {"metric": "auto"}])
+def test_order_of_rows_and_names_of_classes_make_no_difference(settings_):
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    one = ns.NeighborClassifier(**settings_).fit(X, y).predict_proba(X + 0.05)
+    renamed = np.array([7, 1, 4])[y]
+    other = ns.NeighborClassifier(**settings_).fit(X[order], renamed[order]).predict_proba(X + 0.05)
+    np.testing.assert_allclose(other[:, [2, 0, 1]], one, atol=1e-9)
+
+
+def test_rows_in_rules_are_answered_better_with_a_forest():
+    """Boxes along the axes among columns that say nothing: neighbors blur what one tree sees at once."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(900, 12))
+    y = 2 * (X[:, 0] > 0) + (X[:, 1] > 0)
+    clf = ns.NeighborClassifier().fit(X[:400], y[:400])
+    neighbors = ns.NeighborClassifier(posterior="pooled").fit(X[:400], y[:400])
+    lost, lost_by_neighbors = (
+        -np.log(each.predict_proba(X[400:])[np.arange(500), y[400:]]).mean() for each in (clf, neighbors)
+    )
+    assert lost < 0.5 * lost_by_neighbors
+    assert clf.posterior_.model_weights_[-1] == max(clf.posterior_.model_weights_)
+
+
+def test_copies_of_a_line_take_the_ridge_that_all_rows_chose():
+    X, y = load_wine(return_X_y=True)
+    beside = ModelBeside(LinearClasses(), np.arange(3), "line").fit(X, y, y)
+    fixed = ModelBeside(LinearClasses(ridge=beside.model_.ridge_), np.arange(3), "line").fit(X, y, y)
+    np.testing.assert_array_equal(beside.past_, fixed.past_)
+    assert beside.past_.min() >= np.log(SPREAD / 3) - 1e-6
+
+
+def test_a_saved_forest_whose_trees_never_end_is_refused(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    clf = ns.NeighborClassifier().fit(X, y)
+    forest = clf.model_.views.models[-1].model_
+    ns.save(clf, tmp_path / "whole.nearsay")
+    again = ns.load(tmp_path / "whole.nearsay")
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    node = int(np.flatnonzero(forest._left >= 0)[3])
+    forest._left[node] = 0
+    ns.save(clf, tmp_path / "circle.nearsay")
+    with pytest.raises(SavedFileError, match="its own ancestor"):
+        ns.load(tmp_path / "circle.nearsay")
+
+
+def test_trees_that_compare_a_column_that_is_not_there_are_refused():
+    X, y = load_iris(return_X_y=True)
+    forest = ForestClasses(n_trees=3).fit(X, y)
+    forest._feature[0] = 4
+    with pytest.raises(InputError, match="4 columns"):
+        forest.predict_proba(X)
+
+
+def test_weights_are_those_of_the_smallest_loss():
+    rng = np.random.default_rng(0)
+    rows, labels = np.hstack([rng.normal(size=(40, 3)), np.ones((40, 1))]), np.arange(40) % 3
+    weights = fit_softmax(rows, labels, 3, ridge=1.0)
+
+    def loss(at: np.ndarray) -> float:
+        scores = rows @ at
+        return float(
+            (np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(40), labels]).sum() + 0.5 * (at[:-1] ** 2).sum()
+        )
+
+    for _ in range(20):
+        assert loss(weights) <= loss(weights + 0.05 * rng.normal(size=weights.shape)) + 1e-3
