@@ -33,7 +33,7 @@ def forged(path: Path, root: Any, *arrays: np.ndarray) -> Path:
     return path
 
 
-def named(name: str, number: int = 0, **fields: Any) -> dict[str, Any]:
+def named(name: str, number: int = 0, /, **fields: Any) -> dict[str, Any]:
     """An object as files hold it."""
     return {"object": number, "class": name, "fields": fields}
 
@@ -191,6 +191,40 @@ def test_what_lies_in_other_files_is_not_saved_by_name_and_the_error_says_what_t
         ns.save(thing([tmp_path / "rows.npy"]), tmp_path / "index.nearsay")
     assert "\n" not in str(raised.value)
     assert os.listdir(tmp_path) == ["rows.npy"]
+
+
+# ---------------------------------------------------------------- distances and posteriors that are held by name
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        named("NamedDistance", 1, name="shape_context", n_points=2**40),  # as a class of its own this is refused
+        named("NamedDistance", 1, name="function"),
+        named("NamedDistance", 1, name="os.system"),
+    ],
+)
+def test_a_distance_whose_fields_are_declared_is_not_held_by_name(metric, tmp_path):
+    with pytest.raises(SavedFileError, match="none of those that are saved by name"):
+        ns.load(forged(tmp_path / "named.nearsay", an_index(metric=metric)))
+
+
+def test_a_posterior_whose_fields_are_declared_is_not_held_by_name(tmp_path):
+    def by_name(saved: Saved) -> None:
+        posterior = saved.contents["header"]["root"]["fields"]["model_"]["fields"]["posterior"]
+        posterior["class"], posterior["fields"]["name"] = "NamedPosterior", "rank"
+
+    with pytest.raises(SavedFileError, match="'rank' is none of those that are saved by name"):
+        ns.load(changed(tmp_path, ns.NeighborClassifier(3, posterior="rank").fit(ROWS, NAMES), by_name))
+
+
+def test_what_is_held_by_name_has_no_compiled_loops_which_would_trust_its_fields():
+    declared = {savable.where for savable in SAVABLE.values()}
+    kinds = [*ns.distances.DISTANCES.values(), *ns.posterior.POSTERIORS.values()]
+    assert len([kind for kind in kinds if f"{kind.__module__}:{kind.__qualname__}" in declared]) >= 29
+    for kind in kinds:
+        if f"{kind.__module__}:{kind.__qualname__}" not in declared:
+            assert "_kernels" not in inspect.getsource(inspect.getmodule(kind)), f"declare {kind} in savable.py"
 
 
 # ---------------------------------------------------------------- fields and containers

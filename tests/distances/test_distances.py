@@ -29,7 +29,7 @@ from tests.reference import neighbors as reference
 D = 11
 L = np.random.default_rng(9).normal(size=(7, D))
 PARAMETERS = {"minkowski": {"p": 2.5}, "mahalanobis": {"L": L}}
-NAMES = [name for name, make in DISTANCES.items() if isinstance(make, type) and issubclass(make, VectorDistance)]
+NAMES = [name for name in DISTANCES if name not in ("tangent", "shape_context", "precomputed")]
 
 every_distance = pytest.mark.parametrize("name", NAMES)
 
@@ -49,7 +49,10 @@ def amounts():
 # ---------------------------------------------------------------- formulas
 
 
-@every_distance
+WITH_A_LOOP = [name for name in NAMES if issubclass(DISTANCES[name], VectorDistance) or hasattr(reference, name)]
+
+
+@pytest.mark.parametrize("name", WITH_A_LOOP)
 def test_a_distance_is_its_double_loop_to_the_last_bit(name, amounts):
     Q, X = amounts
     slow = partial(getattr(reference, name), **PARAMETERS.get(name, {}))

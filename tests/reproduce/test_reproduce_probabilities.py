@@ -105,9 +105,8 @@ def test_a_class_that_a_fold_never_saw_is_given_no_probability():
 
 
 def test_every_estimator_of_the_paper_has_a_figure_in_every_table():
-    ours = set(POSTERIORS) - {"pooled"}
-    assert set(LEAVES) == ours
-    for estimator in [*ours, ADD_ONE]:
+    assert set(LEAVES) < set(POSTERIORS)
+    for estimator in [*LEAVES, ADD_ONE]:
         assert all(published("3", estimator, features, 3) for features in IRIS_FEATURES)
         assert all(published("4", estimator, features, 3) for features in WHEAT_FEATURES)
         for k in KS:

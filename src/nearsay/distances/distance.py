@@ -28,6 +28,8 @@ class Distance(ABC):
     # With t the squared Euclidean distance of two rows in that form: this distance is form_share · t, or its root.
     form_share: ClassVar[float] = 1.0
     form_squared: ClassVar[bool] = False
+    # Whether b is as far from a as a from b, to the last bit. Collections take such distances only.
+    symmetric: ClassVar[bool] = False
     # Whether chosen pairs take no longer to measure, each, than all pairs of a block do.
     pairs_are_quick: ClassVar[bool] = False
 

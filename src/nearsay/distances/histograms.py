@@ -43,6 +43,7 @@ class ChiSquare(HistogramDistance):
     """
 
     name = "chi2"
+    symmetric = True
     kernel = "chi2"
 
 
@@ -56,6 +57,7 @@ class Hellinger(HistogramDistance):
     """
 
     name = "hellinger"
+    symmetric = True
     kernel = "root_of_half_squares"
     has_euclidean_form = True
     form_share = 0.5
@@ -81,6 +83,7 @@ class Intersection(HistogramDistance):
     """
 
     name = "intersection"
+    symmetric = True
     kernel = "intersection"
     needs_total = True
 
@@ -105,6 +108,7 @@ class JensenShannon(ShareDistance):
     """
 
     name = "jensen_shannon"
+    symmetric = True
     kernel = "jensen_shannon"
 
 

@@ -5,53 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
+from nearsay.core.classes_by_name import classes_by_name
+from nearsay.data.saved.saved_by_name import named_in_file, save_by_name
 from nearsay.distances.distance import Distance
-from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance, is_compiled
-from nearsay.distances.histograms import ChiSquare, Hellinger, Intersection, JensenShannon, KullbackLeibler
-from nearsay.distances.images import ShapeContextDistance, TangentDistance
-from nearsay.distances.vectors import (
-    BrayCurtis,
-    Canberra,
-    Chebyshev,
-    Correlation,
-    Cosine,
-    Euclidean,
-    Hamming,
-    Jaccard,
-    Mahalanobis,
-    Manhattan,
-    Minkowski,
-    SquaredEuclidean,
-)
+from nearsay.distances.functions import CompiledDistance, FunctionDistance, is_compiled
 from nearsay.errors import InputError, unknown_name
 
-# What the name stands for, called with the parameters.
-DISTANCES: dict[str, Callable[..., Distance]] = {
-    "euclidean": Euclidean,
-    "sqeuclidean": SquaredEuclidean,
-    "manhattan": Manhattan,
-    "chebyshev": Chebyshev,
-    "minkowski": Minkowski,
-    "mahalanobis": Mahalanobis,
-    "cosine": Cosine,
-    "correlation": Correlation,
-    "canberra": Canberra,
-    "braycurtis": BrayCurtis,
-    "hamming": Hamming,
-    "jaccard": Jaccard,
-    "chi2": ChiSquare,
-    "hellinger": Hellinger,
-    "intersection": Intersection,
-    "jensen_shannon": JensenShannon,
-    "kullback_leibler": KullbackLeibler,
-    "tangent": TangentDistance,
-    "shape_context": ShapeContextDistance,
-    "precomputed": PrecomputedDistance,
-}
-
-# The names, for type checkers; a test holds them against the tables here.
+# Every name of a distance. A new one is a class with this ``name`` in a module beside this one.
 MetricName = Literal[
     "euclidean",
     "sqeuclidean",
@@ -73,6 +35,7 @@ MetricName = Literal[
     "tangent",
     "shape_context",
     "precomputed",
+    # the same by other names: ALIASES
     "l2",
     "squared_euclidean",
     "l1",
@@ -107,6 +70,21 @@ ALIASES = {
     "jensenshannon": "jensen_shannon",
     "kl": "kullback_leibler",
 }
+
+# What the name stands for, called with the parameters.
+DISTANCES: dict[str, Callable[..., Distance]] = classes_by_name(
+    [name for name in get_args(MetricName) if name not in ALIASES], beside=__name__
+)
+save_by_name(DISTANCES, "NamedDistance")
+
+
+class NamedDistance:
+    """A distance as a file holds it: its name and parameters."""
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> Distance:
+        made: Distance = named_in_file(DISTANCES, fields.pop("name"))(**fields)
+        return made
 
 
 def as_distance(distance: Any, **parameters: Any) -> Distance:

@@ -114,6 +114,7 @@ class Euclidean(VectorDistance):
     """
 
     name = "euclidean"
+    symmetric = True
     kernel = "euclidean"
     has_euclidean_form = True
     pairs_are_quick = True
@@ -152,6 +153,7 @@ class Manhattan(VectorDistance):
     """
 
     name = "manhattan"
+    symmetric = True
     kernel = "manhattan"
 
     def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
@@ -171,6 +173,7 @@ class Chebyshev(VectorDistance):
     """
 
     name = "chebyshev"
+    symmetric = True
     kernel = "chebyshev"
 
 
@@ -343,6 +346,7 @@ class Cosine(VectorDistance):
     """
 
     name = "cosine"
+    symmetric = True
     kernel = "cosine"
     has_euclidean_form = True
     form_share = 0.5
@@ -410,6 +414,7 @@ class Canberra(VectorDistance):
     """
 
     name = "canberra"
+    symmetric = True
     kernel = "canberra"
 
 
@@ -435,6 +440,7 @@ class Hamming(VectorDistance):
     """
 
     name = "hamming"
+    symmetric = True
     kernel = "hamming"
 
 
@@ -446,4 +452,5 @@ class Jaccard(VectorDistance):
     """
 
     name = "jaccard"
+    symmetric = True
     kernel = "jaccard"

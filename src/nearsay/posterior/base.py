@@ -34,6 +34,8 @@ class Posterior(BaseEstimator, ABC):
 
     Class attributes:
 
+    ``name``
+        What ``posterior=`` calls it; none where it is passed as an object.
     ``needs_past_cases = True``
         False: ``fit`` makes no use of the table; None is passed
         then, and the collection is not searched.
@@ -69,6 +71,7 @@ class Posterior(BaseEstimator, ABC):
     n_classes_ : int
     """
 
+    name: str
     needs_past_cases: bool = True
     members: Sequence[int] | None = None
     counts_votes: bool = True

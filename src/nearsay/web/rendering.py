@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -25,6 +25,7 @@ templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+# The menu. A new page is a module in ``pages``, and a line here.
 templates.globals["pages"] = [
     ("/ask", "Ask"),
     ("/items", "Browse"),
@@ -95,8 +96,8 @@ def wants_json(request: Request) -> bool:
     return request.url.path.endswith(".json")
 
 
-async def respond(request: Request, template: str, data: dict[str, Any], status: int = 200) -> Response:
-    """Render the page, or give its data."""
+async def respond(request: Request, template: str | Template, data: dict[str, Any], status: int = 200) -> Response:
+    """Render the page, by a file in ``templates`` or a template made from a string, or give its data."""
     if wants_json(request):
         return Response(as_json(data), status, media_type="application/json")
     served = served_by(request)

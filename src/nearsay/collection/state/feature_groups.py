@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from nearsay.core.arrays import evenly, within_range
-from nearsay.distances.named import as_distance
+from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.row_transforms import LearnedTransforms, LinearMap, RowTransform
 
 # Symmetric distances: one pass finds the rows that have a new row as neighbor.
-METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
+METRICS = tuple(name for name, kind in DISTANCES.items() if getattr(kind, "symmetric", False))
 # Those that grow with the columns, so that groups can be divided by their mean distance.
 GROWING = ("euclidean", "manhattan")
 PAIRS = 4000

@@ -3,6 +3,8 @@
 A file names a class by its name only, so classes may move between modules. The content of a file is checked against
 this table before a class is imported, and so is what is about to be saved: a new attribute of a fitted estimator must
 be declared here, or saving it is an error that names it. No class here opens a file or a connection when it is made.
+
+A distance or posterior with a name need not be declared (``saved_by_name.py``).
 """
 
 from __future__ import annotations
@@ -69,10 +71,10 @@ ROWS_ELSEWHERE = frozenset(
 
 DISTANCES = """Euclidean SquaredEuclidean Manhattan Chebyshev Minkowski Mahalanobis Cosine Correlation Canberra
     BrayCurtis Hamming Jaccard ChiSquare Hellinger Intersection JensenShannon KullbackLeibler TangentDistance
-    ShapeContextDistance PrecomputedDistance ScaledDistance"""
+    ShapeContextDistance PrecomputedDistance ScaledDistance NamedDistance"""
 SEARCHES = "ExactSearch TreeSearch ApproximateSearch GpuSearch JointSearch"
 POSTERIORS = """Proportional Weighted Pooled Rank RankVotesplit DistVotesplit Confmat ConfmatRank
-    ConfmatRankVotesplit"""
+    ConfmatRankVotesplit NamedPosterior"""
 SKLEARN_MODELS = """LogisticRegression LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis GaussianNB MultinomialNB
     BernoulliNB ComplementNB RidgeClassifier Pipeline"""
 SKLEARN_TRANSFORMERS = """StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer PCA TruncatedSVD
@@ -186,6 +188,7 @@ CLASSES: tuple[Savable, ...] = (
         n_points=count(most=1 << 12)),
     _class("distances.vectors:Mahalanobis", L=floats("_ columns")),
     _class("distances.histograms:KullbackLeibler", smoothing=FLOAT),
+    Savable("nearsay.distances.named:NamedDistance", {"name": TEXT}, others=PLAIN),
     _class("distances.scaled:ScaledDistance", distance=of(DISTANCES), factor=FLOAT),
     # searches
     _class("search.exact:ExactSearch", metric=METRIC, products=TEXT, **_ROWS),
@@ -236,6 +239,8 @@ CLASSES: tuple[Savable, ...] = (
         parents=tuple_of(tuple_of(count()), "nodes"), prior=NONE | floats("_"), words=dict_of(KEY, TEXT)),
     # posteriors
     _class("posterior.methods.named:Auto", criterion=TEXT, max_past_cases=NONE | count(), model_failure=FLOAT),
+    Savable("nearsay.posterior.methods.named:NamedPosterior", {**_POSTERIOR, "model_failure": may(FLOAT), "name": TEXT},
+        others=PLAIN),
     _class("posterior.methods.proportional:Proportional", **_POSTERIOR, smoothing=PLAIN),
     _class("posterior.methods.weighted:Weighted", **_POSTERIOR, by=TEXT, right_=may(numbers("_")),
         weights_=may(floats("_"))),

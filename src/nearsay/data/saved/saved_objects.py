@@ -24,6 +24,7 @@ from scipy import sparse
 
 from nearsay.data.saved.field_kinds import of
 from nearsay.data.saved.savable import ROWS_ELSEWHERE, SAVABLE
+from nearsay.data.saved.saved_by_name import SAVED_AS
 from nearsay.data.saved.saved_fields import Contents, FieldSizes, Mismatch, tag_of
 from nearsay.data.saved.saved_file import State, in_one_line, open_state, save_state
 from nearsay.errors import InputError, MissingExtra, SavedFileError
@@ -144,7 +145,7 @@ class _Writer:
             return {"again": self._numbers[id(value)]}
         if hasattr(kind, "snapshot") and id(vars(value)) in self._numbers:
             return {"snapshot": self._numbers[id(vars(value))]}
-        name = NAMES.get(_name_of(kind))
+        name = NAMES.get(_name_of(kind)) or SAVED_AS.get(_name_of(kind))
         if _name_of(kind) in ROWS_ELSEWHERE:
             raise InputError(
                 f"{where} cannot be saved: its rows lie in files elsewhere, and a saved file names no others. Save its"
@@ -164,9 +165,10 @@ class _Writer:
 def _fields(value: Any) -> dict[str, Any]:
     """The fields of an object to save."""
     kind: Any = type(value)
+    by_name = {} if _name_of(kind) in NAMES or _name_of(kind) not in SAVED_AS else {"name": value.name}
     if hasattr(kind, "_to_saved"):
-        return dict(value._to_saved())
-    return dict(value.__getstate__() if "__getstate__" in _defined_by(kind) else vars(value))
+        return {**by_name, **value._to_saved()}
+    return {**by_name, **(value.__getstate__() if "__getstate__" in _defined_by(kind) else vars(value))}
 
 
 def _write_float(writer: _Writer, value: float, where: str) -> Any:

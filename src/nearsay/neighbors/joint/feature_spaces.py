@@ -27,7 +27,6 @@ from nearsay.core.parallel import in_parallel
 from nearsay.data.content_order import content_order
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
-from nearsay.distances.vectors import VectorDistance
 from nearsay.errors import InputError
 from nearsay.neighbors.joint.held_space import HeldSpace
 
@@ -36,14 +35,6 @@ REFERENCE_ROWS, AT_ONCE = 512, 16
 
 # Distances among the rows that are kept at once (256 MB): all of them up to 5,792 rows.
 DISTANCES_KEPT = 2**25
-
-# Equal to the last bit from both sides: so is every term of these sums, and terms are added in one order.
-SAME_FROM_BOTH_SIDES = frozenset(
-    {
-        *("manhattan", "euclidean", "sqeuclidean", "chebyshev", "canberra", "hamming", "jaccard"),
-        *("cosine", "correlation", "chi2", "hellinger", "intersection", "jensen_shannon"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -174,7 +165,7 @@ class HeldSpaces:
                [5., 3., 0.]])
         """
         distance = self.spaces[space].distance
-        mirrored = isinstance(distance, VectorDistance) and distance.name in SAME_FROM_BOTH_SIDES
+        mirrored = distance.symmetric
 
         def measure(part: slice) -> None:
             mine = slice(lines.start + part.start, lines.start + part.stop)

@@ -85,6 +85,8 @@ class Confmat(Tabulated):
     array([[0.5, 0.5]])
     """
 
+    name = "confmat"
+
     def __init__(
         self, *, model_failure: float = 0.01, normalize: str = "row", max_past_cases: int | None = MAX_PAST_CASES
     ) -> None:

@@ -75,6 +75,8 @@ class DistVotesplit(Tabulated):
         The share with the right label, where the most voted label of a query got v = 0 … K votes.
     """
 
+    name = "dist&votesplit"
+
     def tables(self) -> list[CaseTable]:
         """The table as it can be shown; distances are the middles of the bins."""
         middles = (self.low_ + self.width_ * (np.arange(N_BINS) + 0.5)).tolist()

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sklearn.base import BaseEstimator
 
+from nearsay.core.classes_by_name import classes_by_name
 from nearsay.core.settings import check_choice
+from nearsay.data.saved.saved_by_name import named_in_file, save_by_name
 from nearsay.errors import unknown_name
 from nearsay.posterior.base import Posterior, check_past_cases_and_failure
-from nearsay.posterior.methods.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
 from nearsay.posterior.methods.custom_posterior import CustomPosterior, as_one
-from nearsay.posterior.methods.dist_votesplit import DistVotesplit
-from nearsay.posterior.methods.pooled import Pooled
-from nearsay.posterior.methods.proportional import Proportional
-from nearsay.posterior.methods.rank import Rank, RankVotesplit
-from nearsay.posterior.methods.weighted import Weighted
 from nearsay.posterior.past_cases import MAX_PAST_CASES
 
 AUTO: Literal["auto"] = "auto"
 CRITERIA = ("log_posterior", "accuracy")
 
-
-# The names, for type checkers; a test holds them against the table.
+# Every name of a posterior. A new one is a class with this ``name`` in a module beside this one.
 PosteriorName = Literal[
     "proportional",
     "weighted",
@@ -38,22 +33,23 @@ PosteriorName = Literal[
     "auto",
 ]
 
-
-POSTERIORS: dict[str, Callable[..., Posterior]] = {
-    "proportional": Proportional,
-    "weighted": Weighted,
-    "dist&votesplit": DistVotesplit,
-    "confmat": Confmat,
-    "rank": Rank,
-    "rank&votesplit": RankVotesplit,
-    "confmat&rank": ConfmatRank,
-    "confmat&rank&votesplit": ConfmatRankVotesplit,
-    "pooled": Pooled,
-}
-
+POSTERIORS: dict[str, Callable[..., Posterior]] = classes_by_name(
+    [name for name in get_args(PosteriorName) if name != AUTO], beside=__name__
+)
+save_by_name(POSTERIORS, "NamedPosterior")
 
 # What "auto" tries where time counts: plain votes, weighted votes, and the pool, which is nearly always taken.
 FEW = ("pooled", "proportional", "weighted")
+
+
+class NamedPosterior:
+    """A posterior as a file holds it: its name and what it has learned."""
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> Any:
+        made: Any = object.__new__(named_in_file(POSTERIORS, fields.pop("name")))
+        vars(made).update(fields)
+        return made
 
 
 class Auto(BaseEstimator):
@@ -113,6 +109,7 @@ def as_posterior(posterior: Any) -> Posterior:
 
     An object is copied: what the user passed is never written to.
 
+    >>> from nearsay.posterior.methods.confusion import Confmat
     >>> as_posterior("rank"), as_posterior(Confmat(normalize="column"))
     (Rank(), Confmat(normalize='column'))
     >>> as_posterior("propotional")
@@ -133,6 +130,7 @@ def as_posterior(posterior: Any) -> Posterior:
 def name_of(posterior: Any) -> str:
     """A word for a posterior in tables and sentences.
 
+    >>> from nearsay.posterior.methods.pooled import Pooled
     >>> name_of("rank"), name_of(Pooled(members=(1, 4))), name_of(Auto())
     ('rank', 'pooled', 'auto')
     """

@@ -115,6 +115,7 @@ class Pooled(GroupPosterior):
            [0.03, 0.97]])
     """
 
+    name = "pooled"
     counts_votes = False
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can

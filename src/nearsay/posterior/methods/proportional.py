@@ -66,6 +66,7 @@ class Proportional(Posterior):
     array([[0.6, 0.4]])
     """
 
+    name = "proportional"
     needs_past_cases = False
     takes_weights = True
 

@@ -58,6 +58,7 @@ class Rank(Tabulated):
     array([[0.3, 0.7]])
     """
 
+    name = "rank"
     members = ()
     counts_votes = False
 
@@ -143,6 +144,7 @@ class RankVotesplit(Rank):
         The probability of each rank where the most voted label of a query got v = 0 … K votes.
     """
 
+    name = "rank&votesplit"
     counts_votes = True
 
     def tables(self) -> list[CaseTable]:

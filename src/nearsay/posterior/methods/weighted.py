@@ -100,6 +100,7 @@ class Weighted(Posterior):
     array([[0.667, 0.333]])
     """
 
+    name = "weighted"
     takes_weights = True
 
     def __init__(

@@ -1,7 +1,5 @@
 """The pages, one module each: handlers that read a request and render a template."""
 
-from importlib import import_module
+from nearsay.core.classes_by_name import modules_of
 
-# A new page is a module here, and its name in this line.
-NAMES = ("asking", "batches", "browsing", "correcting", "judging", "mapping", "reviewing")
-PAGES = [import_module(f"{__name__}.{name}") for name in NAMES]
+PAGES = modules_of(__name__)
