@@ -108,8 +108,8 @@ def test_left_out_is_what_likely_mistakes_are_told_by(things):
 def test_everything_is_json_and_a_taxonomy_and_keywords_are_judged_too(things):
     collection, _, _ = things
     result = json.loads(json.dumps(evaluate(collection, accuracy=0.9)))
-    assert result["hedging"]["said"]["asked"] == 0.9
-    assert result["hedging"]["said"]["accuracy"] >= 0.85
+    assert result["hedging"]["reached"]["requested"] == 0.9
+    assert result["hedging"]["reached"]["accuracy"] >= 0.85
     assert result["hedging"]["points"]
     assert result["keywords"]["words_found"] >= 5
     assert (result["version"], result["title"], result["not_judged"]) == (collection.version, "things", {})

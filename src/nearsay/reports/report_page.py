@@ -109,7 +109,7 @@ def _tiles(summary: Mapping[str, Any]) -> str:
     if "mean_log_posterior" in summary:
         value = summary["mean_log_posterior"]
         tiles.append(("Log posterior", _signed(value), "mean log of the probability of the truth; 0 is perfect"))
-    hedged = (summary.get("hedging") or {}).get("at_asked")
+    hedged = (summary.get("hedging") or {}).get("at_requested")
     if hedged:
         text = f"of the information of a full answer, while right in {_percent(hedged['accuracy'])}"
         tiles.append(("Hedged answers say", _percent(hedged["gain"]), text))
@@ -130,19 +130,19 @@ def _calibration(summary: Mapping[str, Any]) -> str:
         return ""
     rows = [(_percent(b["confidence"]), _percent(b["accuracy"]), f"{b['n_items']:,}") for b in bins]
     text = "Where an answer was given 80 %, about 80 % of such answers should be right: points near the dashed line."
-    table = _table(("said", "was right", "answers"), rows, folded="The same in numbers")
+    table = _table(("probability", "was right", "answers"), rows, folded="The same in numbers")
     return _section("Can the probabilities be trusted?", text, f"<figure>{reliability_svg(bins)}</figure>{table}")
 
 
 def _hedging(hedging: Mapping[str, Any] | None, curve: Sequence[dict[str, float]] | None) -> str:
     if not hedging:
         return ""
-    rows = [(_percent(p["asked"]), _percent(p["accuracy"]), _percent(p["gain"])) for p in hedging["points"]]
+    rows = [(_percent(p["requested"]), _percent(p["accuracy"]), _percent(p["gain"])) for p in hedging["points"]]
     text = (
         "An unsure answer may name a larger group (“a bird”) instead of a class. Further left it says less and is right"
-        f" more often. The dashed line is the accuracy asked for, {_percent(hedging['asked'])}."
+        f" more often. The dashed line is the accuracy asked for, {_percent(hedging['requested'])}."
     )
-    chart = curve_svg(curve, hedging["asked"], hedging["at_asked"], hedging.get("said")) if curve else ""
+    chart = curve_svg(curve, hedging["requested"], hedging["at_requested"], hedging.get("reached")) if curve else ""
     table = _table(("asked for", "was right", "information"), rows, folded="The same in numbers")
     return _section("How specific, how right?", text, (f"<figure>{chart}</figure>" if chart else "") + table)
 
@@ -164,7 +164,7 @@ def _classes(classes: list[Mapping[str, Any]]) -> str:
 def _confused(pairs: list[Mapping[str, Any]]) -> str:
     if not pairs:
         return ""
-    rows = [(escape(str(c["label"])), escape(str(c["said"])), f"{c['n_items']:,}", _bar(c["share"])) for c in pairs]
+    rows = [(escape(str(c["label"])), escape(str(c["predicted"])), f"{c['n_items']:,}", _bar(c["share"])) for c in pairs]
     text = "A class, and the answer given instead."
     return _section("Most confused", text, _table(("it is", "it was called", "times", "share"), rows, raw=True))
 

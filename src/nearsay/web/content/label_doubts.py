@@ -34,12 +34,12 @@ class LabelDoubts:
     def of(self, row: int) -> dict[str, float | str | None]:
         """The answer about a row, its probability, and that of the label it has."""
         if row >= len(self.answer) or self.answer[row] < 0:
-            return {"answer": None, "probability": None, "own_probability": None}
+            return {"answer": None, "probability": None, "label_probability": None}
         p_label = float(self.label_probability[row])
         return {
             "answer": str(self.classes[self.answer[row]]),
             "probability": float(self.probability[row]),
-            "own_probability": None if np.isnan(p_label) else p_label,
+            "label_probability": None if np.isnan(p_label) else p_label,
         }
 
 

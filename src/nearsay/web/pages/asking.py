@@ -94,7 +94,7 @@ class RecentQuestions:
     ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """What an event did to the answer about an item or a question, and that answer; None where it is not known."""
         kept = self._changes.get(event)
-        return kept if kept is not None and kept[0]["asked"] == subject else (None, None)
+        return kept if kept is not None and kept[0]["query"] == subject else (None, None)
 
 
 async def ask(request: Request) -> Response:

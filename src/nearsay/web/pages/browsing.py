@@ -91,7 +91,7 @@ def _items(
 def _shown(item: dict[str, Any], doubts: LabelDoubts | None) -> dict[str, Any]:
     shown = with_state(item)
     del shown["details"]  # visitors need no paths of this machine
-    return {**shown, "said": None if doubts is None else doubts.of(item["row"])}
+    return {**shown, "prediction": None if doubts is None else doubts.of(item["row"])}
 
 
 def labels_to_choose(served: ServedCollection, labels: RowLabels) -> list[str]:

@@ -52,7 +52,7 @@ def _change_and_ask(
     if after is None:  # the item of the page is gone
         return {**result, "see": "/ask"}
     answers = _before_and_after(before, after)
-    change = {"event": result["event"], "asked": subject, "item": [result["before"], result["after"]], **answers}
+    change = {"event": result["event"], "query": subject, "item": [result["before"], result["after"]], **answers}
     questions.remember_change(change, after)
     return {**result, "answers": answers, "see": f"/ask?{urlencode({**subject, 'event': result['event']})}"}
 

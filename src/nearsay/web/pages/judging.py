@@ -144,7 +144,7 @@ def _page(accuracy: float, holdout: float | None) -> str:
 
 def _charts(figures: dict[str, Any], accuracy: float) -> dict[str, Any]:
     hedging = figures.get("hedging")
-    marks = (hedging["at_asked"], hedging.get("said")) if hedging else ()
+    marks = (hedging["at_requested"], hedging.get("reached")) if hedging else ()
     return {
         "reliability": reliability_svg(figures["reliability"]) if "reliability" in figures else "",
         "curve": curve_svg(figures["curve"], accuracy, *marks) if hedging else "",
