@@ -305,9 +305,10 @@ def test_the_page_shows_what_evaluate_gives_and_its_twin_the_same(page, birds):
 def test_another_accuracy_asks_about_no_item_again(page, birds, monkeypatch):
     page.get("/how-good.json")
     monkeypatch.setattr(Judgement, "of", None)
-    said = [page.get(f"/how-good.json?accuracy={asked}").json()["judged"]["hedging"]["reached"] for asked in (0.6, 0.99)]
-    assert said[0]["gain"] >= said[1]["gain"]
-    assert [each["requested"] for each in said] == [0.6, 0.99]
+    judged = [page.get(f"/how-good.json?accuracy={accuracy}").json()["judged"] for accuracy in (0.6, 0.99)]
+    reached = [each["hedging"]["reached"] for each in judged]
+    assert reached[0]["gain"] >= reached[1]["gain"]
+    assert [each["requested"] for each in reached] == [0.6, 0.99]
 
 
 def test_after_a_change_the_page_says_what_it_was_judged_at_until_it_is_judged_again(page, birds):

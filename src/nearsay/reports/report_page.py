@@ -164,7 +164,10 @@ def _classes(classes: list[Mapping[str, Any]]) -> str:
 def _confused(pairs: list[Mapping[str, Any]]) -> str:
     if not pairs:
         return ""
-    rows = [(escape(str(c["label"])), escape(str(c["predicted"])), f"{c['n_items']:,}", _bar(c["share"])) for c in pairs]
+    rows = [
+        (escape(str(pair["label"])), escape(str(pair["predicted"])), f"{pair['n_items']:,}", _bar(pair["share"]))
+        for pair in pairs
+    ]
     text = "A class, and the answer given instead."
     return _section("Most confused", text, _table(("it is", "it was called", "times", "share"), rows, raw=True))
 
