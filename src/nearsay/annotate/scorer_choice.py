@@ -109,7 +109,7 @@ def _cells(one: ScorerChoice) -> tuple[str, ...]:
 def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.ndarray) -> ScorerChoices:
     """Choose scorers by their scores of held-out rows.
 
-    Forward selection: starts with the scorer of least log loss, and adds the one that lowers it most, as long as it does
+    Forward selection: start with the scorer of least log loss, and add the one that lowers it most, as long as it does
     so by more than a standard error, and by more than one nat over all rows for each of its weights (overfitting).
 
     Parameters

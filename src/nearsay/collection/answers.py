@@ -175,6 +175,6 @@ class Answer(InWords):
             f"<td>{neighbor.weight:.2f}</td></tr>"
             for neighbor in self.neighbors
         )
-        head = "<tr><th>neighbor</th><th>says</th><th>distance</th><th>weight</th></tr>"
+        head = "<tr><th>neighbor</th><th>label</th><th>distance</th><th>weight</th></tr>"
         text = escape(self.text).replace("\n", "<br>")
         return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"

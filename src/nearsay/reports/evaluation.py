@@ -1,4 +1,4 @@
-"""How good answers about labeled items are, as one plain dict: what CLI, page and report show."""
+"""Evaluation of answers about labeled items, as one plain dict for the command line, the page and the report."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def evaluation_summary(
 
     Parameters
     ----------
-    y_true : (n,) labels of items that had no part in their answers
+    y_true : (n,) labels of items that did not vote on their own answers
     y_prob : (n, n_classes) probabilities; the answer is the most probable class
     classes : (n_classes,) labels of the columns, sorted
     taxonomy : Taxonomy, optional
         Its nodes include all classes; then hedged answers are judged too.
     target : float
-        How often hedged answers should be right.
+        Required accuracy of hedged answers.
     keywords : (true keywords, predicted keywords), optional
         As ``keyword_measures`` takes them.
     ids, evidence : (n,) optional
         Names of the items, and the evidence of each from ``explain``, for the list of likely mistakes: of all items, or
         by number of those that are listed, the surest ``MISTAKES_SHOWN`` that are wrong.
     title, how : str
-        What was judged, and how: "leave-one-out", "on 20% that were held out".
+        What was evaluated, and how: "leave-one-out", "on 20% that were held out".
 
     >>> summary = evaluation_summary(["oak", "oak", "elm"], [[0, 1], [0.75, 0.25], [0.5, 0.5]], ["elm", "oak"])
     >>> summary["n_right"], summary["n_items"], summary["confused"]

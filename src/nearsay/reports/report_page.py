@@ -1,4 +1,4 @@
-"""The report of an evaluation as one HTML file to open, send or print: no script, nothing loaded from elsewhere.
+"""The report of an evaluation as one self-contained HTML file, without scripts.
 
 All figures come from a summary (``evaluation_summary``); what it does not have is left out.
 """
@@ -32,7 +32,7 @@ def write_report(path: str | os.PathLike[str], summary: Mapping[str, Any], *, ov
     Parameters
     ----------
     path
-        Where to; an existing file is kept unless ``overwrite``.
+        The file to write; an existing one is kept unless ``overwrite``.
     summary : dict
         From ``evaluation_summary``. With ``curve`` (from ``hedging_points``) the trade-off of hedged answers is drawn.
         A mistake may have a ``picture``: the bytes of a PNG, JPEG, GIF or WebP file.
@@ -44,7 +44,7 @@ def write_report(path: str | os.PathLike[str], summary: Mapping[str, Any], *, ov
 
 
 def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raise an error where a file exists and is to be kept."""
+    """Raise an error if the file exists, unless ``overwrite``."""
     if Path(path).exists() and not overwrite:
         raise InputError(f"{Path(path).name} exists already. Pass overwrite=True to replace it, or name another file.")
 
@@ -70,7 +70,7 @@ def report_html(summary: Mapping[str, Any]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # What a label or an id might smuggle in would not run, nor fetch anything.
+        # A script injected by a label or an id would not run, nor load anything.
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:;'
         " style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
@@ -169,7 +169,7 @@ def _confused(pairs: list[Mapping[str, Any]]) -> str:
         for pair in pairs
     ]
     text = "A class, and the answer given instead."
-    return _section("Most confused", text, _table(("it is", "it was called", "times", "share"), rows, raw=True))
+    return _section("Most confused", text, _table(("label", "predicted", "times", "share"), rows, raw=True))
 
 
 def _keywords(measures: Mapping[str, Any] | None) -> str:
@@ -196,13 +196,13 @@ def _card(mistake: Mapping[str, Any]) -> str:
     shown = _data_image(picture, f"{mistake['id']}, labeled {mistake['label']}") if picture else ""
     name, label, suggested = (escape(str(mistake[key])) for key in ("id", "label", "suggested"))
     sure = escape(_percent(mistake["probability"]))
-    # The first line of the evidence is the answer, which stands above it.
+    # The first line of the evidence is the answer, shown above.
     lines = [escape(line) for line in str(mistake.get("text") or "").splitlines()[1:]]
     neighbors = [
         (str(n.get("id", n.get("row"))), str(n.get("says", n.get("label"))), f"{n['distance']:.3g}")
         for n in list(mistake.get("neighbors") or [])[:NEIGHBORS_SHOWN]
     ]
-    below = _text(lines[LINES_SHOWN:]) + _table(("neighbor", "says", "distance"), neighbors)
+    below = _text(lines[LINES_SHOWN:]) + _table(("neighbor", "label", "distance"), neighbors)
     return (
         f'<article>{shown}<div><h3>{name}</h3><p><span class="was">{label}</span>'
         f' <span aria-label="should perhaps be">→</span> <b>{suggested}</b> {sure}</p>'
@@ -243,7 +243,7 @@ def _bar(share: float | None) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in percent; only what is all, or nothing, is written so.
+    """A share in percent; rounded to 100 % or 0 % only if exact.
 
     >>> [_percent(share).replace(NO_BREAK, " ") for share in (0.9472, 0.9996, 1.0, 0.0002)]
     ['94.7 %', '> 99.9 %', '100 %', '< 0.1 %']

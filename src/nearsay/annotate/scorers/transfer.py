@@ -30,7 +30,7 @@ def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
     table : the neighbors of the queries.
     keywords : (n_rows, n_words) zeros and ones of the rows they were found among.
 
-    The nearest has the second word; of the other neighbors' words, the third co-occurs with it more often than the first:
+    The nearest has the second word; of the other neighbors' words, the third co-occurs with it more often:
 
     >>> Y = csr_array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
     >>> transfer_scores(NeighborTable(np.array([[0, 1]]), np.array([[0.0, 1.0]])), Y)
