@@ -134,7 +134,7 @@ class Answer(InWords):
 
     @property
     def unusual(self) -> bool:
-        """Whether it is unlike nearly everything in the collection."""
+        """Whether it is unlike nearly all items of the collection."""
         return self.novelty is not None and self.novelty >= UNUSUAL
 
     @property

@@ -61,7 +61,7 @@ def curve_svg(
 ) -> str:
     """The accuracy-specificity curve of hedged answers, with the ``target`` accuracy as a line.
 
-    Marked are the ``best`` point of the curve that reaches it, and the point that was ``reached``, which may lie off the curve.
+    Marked are the ``best`` point of the curve that reaches it, and the point ``reached``, which may lie off the curve.
 
     >>> curve_svg([{"accuracy": 0.7, "gain": 0.9}, {"accuracy": 1.0, "gain": 0.2}], 0.9, None).count("<circle")
     0

@@ -50,7 +50,7 @@ FARTHEST = 1e15
 
 @dataclass(frozen=True)
 class Setting:
-    """How hard the structure tries for some k, and what that was measured to find.
+    """The effort for some k, and its measured recall.
 
     ``effort`` is faiss's efSearch (graph) or nprobe (inverted lists).
     """
@@ -65,13 +65,13 @@ def load_faiss() -> Any:
 
 
 class Structure(ABC):
-    """What faiss builds and searches, over float32 rows numbered from 0 as they are added."""
+    """Protocol of faiss structures, over float32 rows numbered from 0 as they are added."""
 
     _index: Any
 
     @abstractmethod
     def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
-        """Get ready for ``n_rows`` rows like those of ``X``; none is held yet."""
+        """An empty structure for ``n_rows`` rows like those of ``X``."""
 
     @abstractmethod
     def add(self, X: np.ndarray) -> None: ...
@@ -89,7 +89,7 @@ class Structure(ABC):
         """Numbers of the nearest rows that this effort finds, nearest first; −1 fills up."""
 
     def copied(self) -> Self:
-        """Another with the same rows, to which rows can be added while this one is searched."""
+        """A copy to which rows can be added while this one is searched."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin._index = load_faiss().clone_index(self._index)

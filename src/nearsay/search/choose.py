@@ -1,4 +1,4 @@
-"""Chooses a search backend, and says why: the only place that does."""
+"""The choice of a search backend, with the reason."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GPU_FROM = 1 << 24
 # A tree holds the rows in float64, in memory that exact search does not need.
 LARGEST_TREE = 128 << 20
 
-# What a backend can do, as ``protocol.py`` says.
+# The methods that a backend must have (``protocol.py``).
 BACKEND = ("fit_checked", "candidates", "add", "remove")
 
-# How each backend is built, from a distance and the recall asked for.
+# How each backend is built, from a distance and the required recall.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
     "exact": lambda distance, recall: ExactSearch(distance),
     "gpu": lambda distance, recall: GpuSearch(distance),

@@ -152,8 +152,8 @@ class Tour:
             "ask",
             "Questions",
             f"{len(truth):,} pictures that it has not seen, of the same things by another artist:"
-            f" {self.right.mean():.1%} of the answers are right. Asked to be right in {ACCURACY:.0%}, and less specific"
-            f" where it has to, it is right in {np.mean(nodes):.1%}.",
+            f" {self.right.mean():.1%} of the answers are right. With a required accuracy of {ACCURACY:.0%}, hedged"
+            f" answers are less specific where needed, and {np.mean(nodes):.1%} of them are right.",
             questions=len(truth),
             accuracy=float(self.right.mean()),
             hedged_accuracy=float(np.mean(nodes)),
@@ -227,8 +227,8 @@ class Tour:
         self._add(
             "correct",
             "A mistake, corrected",
-            f"“{self._name(corrected)}” was called {wrong.label} ({wrong.probability:.0%}). It is {truth}, says a"
-            f" person, and event {event} keeps that. Nothing is trained again.",
+            f"“{self._name(corrected)}” was called {wrong.label} ({wrong.probability:.0%}). Event {event}"
+            f" records the right label, {truth}. Nothing is trained again.",
             question=self._name(corrected),
             label=wrong.label,
             true_label=truth,
@@ -244,7 +244,7 @@ class Tour:
         self._add(
             "again",
             "Corrected once, asked again",
-            f"“{self._name(sister)}”, which nobody corrected, was called {before.label} ({before.probability:.0%})."
+            f"“{self._name(sister)}”, not corrected itself, was called {before.label} ({before.probability:.0%})."
             f" Now it is {after[sister].label}: {truth} went from {was:.0%} to {became:.0%}. Of all other questions"
             f" {self.right[others].mean():.1%} were answered right before, {right_after.mean():.1%} are now.",
             question=self._name(sister),
@@ -306,7 +306,7 @@ class Tour:
         line = f"{name} is {answer.label}. {'' if answer.record is None else record_in_words(answer.record)}"
         if step == "hedged":
             agreeing = frozenset(map(str, self.taxonomy.leaves_under(answer.node)))
-            line = f"{name} may be any of these, but it is {answer.node_word}. Right: really it is {truth}."
+            line = f"{name} may be any of these, but it is {answer.node_word}. Right: it is {truth}."
         elif step == "keywords":
             known = keywords_of(self.queries.take([row]))[0]
             bars = [Bar(word, score, right=word in known) for word, score in answer.keywords]

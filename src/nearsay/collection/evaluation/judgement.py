@@ -137,7 +137,7 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
 
 
 def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
-    """What the hedge of the collection reached at an accuracy; it was chosen before these answers were known."""
+    """Accuracy and gain of the collection's hedge at a required accuracy; the hedge was not fitted to these answers."""
     hedge = items.state.hedged
     assert hedge is not None
     hedge = hedge.around(items.state.classifier).set_accuracy(accuracy)

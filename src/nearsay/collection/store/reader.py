@@ -258,7 +258,7 @@ class ReadableStore:
         backup.back_up(self._database, self.folder, Path(os.path.abspath(to)))
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
-        """Write a JSON file that tells other machines where the vectors are; see ``Snapshot``.
+        """Write a JSON file with the paths of all vectors, for other machines; see ``Snapshot``.
 
         Rows not sealed yet are written next to it as a shard of the snapshot,
         so this works for a reader too and does not change the collection.

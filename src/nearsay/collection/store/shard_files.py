@@ -52,7 +52,7 @@ class ShardFile:
 
     @property
     def end(self) -> int:
-        """The row behind its last one."""
+        """The row after its last one."""
         return self.first + self.n_rows
 
 

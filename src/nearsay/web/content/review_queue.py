@@ -71,7 +71,7 @@ def _count_waiting(collection: LiveCollection) -> int:
 
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
-    """What a person needs to accept a label or not: the present answer, how sure it is, and its neighbors."""
+    """The current answer, its probability and its neighbors, for a person to accept or correct."""
     names = ("id", "probability", "record", "node", "node_word", "node_probability", "novelty", "twin_of")
     return {
         **{name: getattr(answer, name) for name in names},

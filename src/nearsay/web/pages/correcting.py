@@ -27,7 +27,7 @@ UNDO = Takes(form={"event": NUMBER, "version": NUMBER, "sure": YES, "back": TEXT
 
 
 async def change(request: Request) -> Response:
-    """One change of one item; ``state`` is what it was when it was shown, and refused where that is not so."""
+    """Change one item; refused if its state differs from ``state``, the one shown on the page."""
     served = served_by(request)
     check_writable(served)
     async with request.form(max_files=0, max_fields=20) as form:

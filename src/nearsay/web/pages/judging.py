@@ -1,4 +1,4 @@
-"""How good is it: labeled items are answered again in the background, and judged with charts."""
+"""Evaluation page: labeled items are answered again in the background; figures and charts."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Job:
             raise Canceled
 
     def cancel(self) -> None:
-        """Ask it to end; nothing happens where it is over."""
+        """Request cancellation; no effect if it is over."""
         self._canceled.set()
 
     def wait(self, seconds: float) -> bool:
