@@ -178,7 +178,7 @@ def as_images(images: Any, *, count: int, name: str = "images") -> np.ndarray:
     return array
 
 
-def as_image(image: Any, *, name: str = "query_image") -> np.ndarray:
+def as_image(image: Any) -> np.ndarray:
     """One image as (height, width) or with colors; a flat square one is folded.
 
     >>> as_image(np.zeros(64)).shape
@@ -186,7 +186,7 @@ def as_image(image: Any, *, name: str = "query_image") -> np.ndarray:
     """
     array = np.asarray(image)
     one_flat_row = array.ndim == 2 and len(array) == 1
-    only: np.ndarray = as_images(array if one_flat_row else array[None], count=1, name=name)[0]
+    only: np.ndarray = as_images(array if one_flat_row else array[None], count=1, name="query_image")[0]
     return only
 
 

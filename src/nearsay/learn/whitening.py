@@ -198,11 +198,6 @@ def shrunk(S: np.ndarray, shrinkage: float) -> np.ndarray:
     return mixed
 
 
-def shrunk_covariance(centered: np.ndarray, shrinkage: float, weights: np.ndarray | None = None) -> np.ndarray:
-    """The covariance of centered rows, shrunk."""
-    return shrunk(covariance(centered, weights), shrinkage)
-
-
 def trusted_covariance(centered: np.ndarray) -> np.ndarray:
     """The covariance of centered rows, with the shrinkage of Ledoit and Wolf."""
     S = covariance(centered)

@@ -50,7 +50,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     >>> leaves.close()
     """
     if ids is None:
-        waiting = collection.store.page(n=MOST_QUERIED, confirmed=False)
+        waiting = collection.store.unconfirmed(MOST_QUERIED)
         n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_QUERIED else len(waiting), 0
     else:
         kept = [collection.store.item(id) for id in ids if id in collection.items.row_of]
