@@ -141,8 +141,8 @@ def test_every_part_of_the_summary_is_on_the_page_and_what_is_missing_is_left_ou
     summary = example()
     words = Page(report_html(summary)).words
     headings = {
-        "reliability": "Can the probabilities be trusted?",
-        "hedging": "How specific, how right?",
+        "reliability": "Calibration of probabilities",
+        "hedging": "Accuracy and specificity",
         "classes": "Class by class",
         "confused": "Most confused",
         "keywords": "Keywords",

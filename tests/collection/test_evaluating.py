@@ -193,7 +193,7 @@ def test_the_report_shows_pictures_of_mistakes(things, tmp_path):
     text = page.read_text()
     assert json.loads(json.dumps(summary))["n_items"] == 83
     assert text.count("data:image/png") == 1
-    assert "How specific, how right?" in text
+    assert "Accuracy and specificity" in text
     assert "Keywords" in text
     with pytest.raises(InputError, match="exists already"):
         evaluation_report(collection, page)

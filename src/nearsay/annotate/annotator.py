@@ -276,8 +276,8 @@ class KeywordAnnotator(BaseEstimator):
                 scores += scorer.scores(shown[scorer.sees_columns], self._keywords)
         if self._finder is not None:
             tables.append(self._finder.table(shown[self._finder.sees_columns]))
-        nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
-        return scores, tables[0] if tables else nobody
+        no_neighbors = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+        return scores, tables[0] if tables else no_neighbors
 
     def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[list[np.ndarray], dict[str, KeywordScorer]]:
         """The rows, the columns derived from them (each scorer uses one of the two), and the scorers by name."""

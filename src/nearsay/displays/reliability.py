@@ -38,7 +38,7 @@ class ReliabilityDisplay(BinsDisplay):
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
     ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars show where the true share lies nineteen times in twenty, the
+    size, bars are 95 % intervals of the true share, the
     legend the expected calibration error.
 
     Attributes

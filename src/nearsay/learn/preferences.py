@@ -166,8 +166,8 @@ def _draw(
     n_worse = len(r) - below
     chances = np.cumsum(n_worse)
     if not len(chances) or not chances[-1]:
-        nobody = np.empty(0, np.int64)
-        return nobody, nobody, nobody, np.empty(0)
+        none = np.empty(0, np.int64)
+        return none, none, none, np.empty(0)
     a = np.searchsorted(chances, random.integers(chances[-1], size=n_pairs), side="right")
     b = below[a] + (random.random(n_pairs) * n_worse[a]).astype(np.int64)
     weight = swap_weights(r[a], r[b], a + 1, b + 1, ideal_gain(r, depth), depth, rest)

@@ -99,7 +99,7 @@ def _tiles(summary: Mapping[str, Any]) -> str:
     tiles = []
     if "accuracy" in summary:
         low, high = summary.get("accuracy_range", (None, None))
-        sure = "" if low is None else f"{_percent(low)} to {_percent(high)}, nineteen times in twenty"
+        sure = "" if low is None else f"{_percent(low)} to {_percent(high)} (95 % interval)"
         tiles.append(("Accuracy", _percent(summary["accuracy"]), sure))
     if "calibration_error" in summary:
         error = summary["calibration_error"]
@@ -108,11 +108,11 @@ def _tiles(summary: Mapping[str, Any]) -> str:
         tiles.append(("Calibration error", f"{error:.3f}", text))
     if "mean_log_posterior" in summary:
         value = summary["mean_log_posterior"]
-        tiles.append(("Log posterior", _signed(value), "mean log of the probability of the truth; 0 is perfect"))
+        tiles.append(("Log posterior", _signed(value), "mean log of the probability of the true class; 0 is perfect"))
     hedged = (summary.get("hedging") or {}).get("at_requested")
     if hedged:
-        text = f"of the information of a full answer, while right in {_percent(hedged['accuracy'])}"
-        tiles.append(("Hedged answers say", _percent(hedged["gain"]), text))
+        text = f"of the information of a leaf, at an accuracy of {_percent(hedged['accuracy'])}"
+        tiles.append(("Hedged answers, gain", _percent(hedged["gain"]), text))
     if summary.get("keywords"):
         measures = summary["keywords"]
         text = f"precision {_percent(measures['precision'])}, recall {_percent(measures['recall'])}"
@@ -129,9 +129,9 @@ def _calibration(summary: Mapping[str, Any]) -> str:
     if not bins:
         return ""
     rows = [(_percent(b["confidence"]), _percent(b["accuracy"]), f"{b['n_items']:,}") for b in bins]
-    text = "Where an answer was given 80 %, about 80 % of such answers should be right: points near the dashed line."
-    table = _table(("probability", "was right", "answers"), rows, folded="The same in numbers")
-    return _section("Can the probabilities be trusted?", text, f"<figure>{reliability_svg(bins)}</figure>{table}")
+    text = "Of answers with a probability of 80 %, about 80 % should be right: points near the dashed line."
+    table = _table(("probability", "accuracy", "answers"), rows, folded="The same in numbers")
+    return _section("Calibration of probabilities", text, f"<figure>{reliability_svg(bins)}</figure>{table}")
 
 
 def _hedging(hedging: Mapping[str, Any] | None, curve: Sequence[dict[str, float]] | None) -> str:
@@ -139,12 +139,12 @@ def _hedging(hedging: Mapping[str, Any] | None, curve: Sequence[dict[str, float]
         return ""
     rows = [(_percent(p["requested"]), _percent(p["accuracy"]), _percent(p["gain"])) for p in hedging["points"]]
     text = (
-        "An unsure answer may name a larger group (“a bird”) instead of a class. Further left it says less and is right"
-        f" more often. The dashed line is the accuracy asked for, {_percent(hedging['requested'])}."
+        "An uncertain answer may name a larger group (“a bird”) instead of a class. Further left, answers are less"
+        f" specific and right more often. The dashed line is the required accuracy, {_percent(hedging['requested'])}."
     )
     chart = curve_svg(curve, hedging["requested"], hedging["at_requested"], hedging.get("reached")) if curve else ""
-    table = _table(("asked for", "was right", "information"), rows, folded="The same in numbers")
-    return _section("How specific, how right?", text, (f"<figure>{chart}</figure>" if chart else "") + table)
+    table = _table(("required", "accuracy", "information gain"), rows, folded="The same in numbers")
+    return _section("Accuracy and specificity", text, (f"<figure>{chart}</figure>" if chart else "") + table)
 
 
 def _classes(classes: list[Mapping[str, Any]]) -> str:

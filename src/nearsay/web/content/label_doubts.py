@@ -22,7 +22,7 @@ class LabelDoubts:
     answer : (n_rows,) int32
         Places in ``classes``; −1 for forgotten rows.
     probability : (n_rows,) float32, of the answer; NaN for forgotten rows.
-    label_probability : (n_rows,) float32, of the row's label; 0 where nobody votes for it, NaN where it has none.
+    label_probability : (n_rows,) float32, of the row's label; 0 if no item votes for it, NaN without a label.
     """
 
     version: int

@@ -27,7 +27,7 @@ FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
 
 
 def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: int = 100) -> dict[str, Any]:
-    """Items whose label nobody confirmed, the least sure first, in plain values.
+    """Items with unconfirmed labels, the least certain first, in plain values.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Gate:
 
     Parameters
     ----------
-    token : the secret of the printed address; None admits everybody who reaches the port.
+    token : the secret of the printed address; None for no access control.
     hosts : host names of the server, in addition to localhost and plain addresses.
     """
 

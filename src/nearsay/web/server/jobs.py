@@ -3,7 +3,7 @@
 start ──► waiting ──► running ──► done
              └────────────┴─────► canceled, failed
 
-Jobs are threads that end with the server. Results are kept by whoever started the job.
+Jobs are threads that end with the server. The code that starts a job keeps its result.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ LARGE = 1 << 30  # bytes; below that a file of holes does no harm
 DEEPEST = 8  # folders below one of ``kept``
 # Without these a name is checked by path instead.
 BY_DESCRIPTOR = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-# Pipes and devices must not make anybody wait before they are refused.
+# Opening a pipe or a device must not block before it is refused.
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 CAREFUL = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 FOLDER_FLAGS = os.O_RDONLY | CAREFUL | getattr(os, "O_DIRECTORY", 0)
