@@ -11,6 +11,7 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance, is_compiled
 from nearsay.distances.histograms import ChiSquare, Hellinger, Intersection, JensenShannon, KullbackLeibler
 from nearsay.distances.images import ShapeContextDistance, TangentDistance
+from nearsay.distances.mahalanobis import Mahalanobis
 from nearsay.distances.vectors import (
     BrayCurtis,
     Canberra,
@@ -20,7 +21,6 @@ from nearsay.distances.vectors import (
     Euclidean,
     Hamming,
     Jaccard,
-    Mahalanobis,
     Manhattan,
     Minkowski,
     SquaredEuclidean,

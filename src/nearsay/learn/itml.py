@@ -56,7 +56,7 @@ class ITML(LearnedMetric):
     taxonomy : Taxonomy or None, default=None
         Its nodes include every class. Rows of two classes that are close in it (``class_distances`` below 0.4)
         then also count as similar, with a bound between u and l that grows with the distance of the classes.
-        Mistakes become smaller.
+        It favors smaller mistakes.
     random_state : int, RandomState or None, default=0
         Chooses the pairs and their order.
     verbose : bool, default=False

@@ -19,7 +19,7 @@ from nearsay.core.settings import check_flag
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.content_order import content_order
 from nearsay.distances.distance import Distance
-from nearsay.distances.vectors import Mahalanobis
+from nearsay.distances.mahalanobis import Mahalanobis
 from nearsay.errors import InputError
 
 # If the largest number lies between these, rows are not scaled: float32 holds their squares.
