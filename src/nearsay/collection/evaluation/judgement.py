@@ -137,7 +137,7 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
 
 
 def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
-    """Accuracy and gain of the collection's hedge at a required accuracy; the hedge was not fitted to these answers."""
+    """Accuracy and gain of the collection's hedge, which was calibrated before, at a required accuracy."""
     hedge = items.state.hedged
     assert hedge is not None
     hedge = hedge.around(items.state.classifier).set_accuracy(accuracy)
