@@ -207,9 +207,9 @@ class ServedCollection:
             raise Overloaded(BUSY)
         return await self._batcher.ask(X, (accuracy, True))
 
-    def ask_item(self, id: str, *, slider: bool = True) -> dict[str, Any]:
+    def ask_item(self, id: str, accuracy: float = ACCURACY, *, slider: bool = True) -> dict[str, Any]:
         """The answer about an item, by all others; hedged at one accuracy unless for the ``slider``."""
-        return as_shown(self.collection.label_items([id], **self._options(ACCURACY, slider))[0])
+        return as_shown(self.collection.label_items([id], **self._options(accuracy, slider))[0])
 
     def ask_vector(self, X: np.ndarray, *, slider: bool = True) -> dict[str, Any]:
         """The answer to a vector (1, n_columns), for callers that are in a thread already."""
