@@ -13,7 +13,7 @@ import pytest
 import nearsay as ns
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
-from nearsay.search import approximate
+from nearsay.search import faiss_structures
 from nearsay.search import static_index as beside
 from nearsay.search.approximate import ApproximateSearch, recall_by_k
 from nearsay.search.exact import ExactSearch
@@ -251,10 +251,10 @@ def test_a_graph_is_built_on_one_thread_however_many_there_are(monkeypatch):
         asked.append(count)
         return faiss_threads(count)
 
-    monkeypatch.setattr(approximate, "faiss_threads", recorded)
+    monkeypatch.setattr(faiss_structures, "faiss_threads", recorded)
     rows = np.random.default_rng(0).normal(size=(2100, 4)).astype(np.float32)
     with ns.threads(2):
-        approximate.Graph(rows, len(rows), np.random.default_rng(0)).add(rows)
+        faiss_structures.Graph(rows, len(rows), np.random.default_rng(0)).add(rows)
     assert asked == [1]
 
 
