@@ -21,8 +21,9 @@ import numpy as np
 import nearsay as ns
 from benchmarks.measuring import Rows, best_time, main
 from nearsay.neighbors.neighbor_search import nearest
-from nearsay.search.approximate import ApproximateSearch, Graph
+from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.exact import ExactSearch
+from nearsay.search.faiss_structures import Graph
 from nearsay.search.ivf_cells import cell_count
 
 K, RECALL = 10, 0.99

@@ -368,7 +368,9 @@ def serve(path: Path, read_only: bool) -> list[str]:
         with LiveCollection.open(path, read_only=read_only) as collection:
             client = TestClient(make_app(collection, None), base_url="http://localhost", raise_server_exceptions=False)
             try:
-                pictures = [f"/picture?id={quote(item['id'][:999])}" for item in collection.store.page(n=30)][::7]
+                pictures = [f"/picture?id={quote(item['id'][:999])}" for item in collection.store.items_of(range(30))][
+                    ::7
+                ]
             except NearsayError:
                 pictures = []
             for page in (*PAGES, *pictures):

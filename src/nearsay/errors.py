@@ -1,4 +1,4 @@
-"""Errors a user can act on, and the one way to import an optional package."""
+"""Exceptions with messages a user can act on, and ``require`` for optional packages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class InputError(NearsayError, ValueError):
 
 
 class NotSure(InputError):
-    """A change that takes much away waits for somebody to say that it is meant.
+    """A change that would remove several items needs confirmation (``sure=True``).
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class CollectionBusy(NearsayError, RuntimeError):
 
 
 class ClusterError(NearsayError, ConnectionError):
-    """The machines that should do the work cannot be reached; the message says which, and what was kept."""
+    """The cluster cannot be reached; the message says which machine, and which results were saved."""
 
 
 class DatasetNotFound(NearsayError, FileNotFoundError):
@@ -51,7 +51,7 @@ class DatasetNotFound(NearsayError, FileNotFoundError):
 
 
 class NotFitted(NearsayError, ValueError, AttributeError):
-    """Something was asked before ``fit``; the bases are those of scikit-learn's NotFittedError."""
+    """A method was called before ``fit``; a subclass of the bases of scikit-learn's NotFittedError."""
 
 
 class MissingExtra(NearsayError, ImportError):
@@ -59,7 +59,7 @@ class MissingExtra(NearsayError, ImportError):
 
 
 def closest(name: str, known: Collection[str]) -> str:
-    """A question naming the known word most like ``name``, or nothing when none is close.
+    """A suggestion for a misspelled name ("did you mean …?"), or an empty string.
 
     >>> closest("irsi", ["iris", "wine"])
     " (did you mean 'iris'?)"
@@ -69,7 +69,7 @@ def closest(name: str, known: Collection[str]) -> str:
 
 
 def unknown_name(what: str, given: object, known: Collection[str], hint: str = "") -> InputError:
-    """The error for a name that a table does not hold, made from the table itself.
+    """The error for an unknown name, with a suggestion and all known names.
 
     >>> unknown_name("fruit", "aple", ["pear", "apple"])
     InputError("Unknown fruit 'aple' (did you mean 'apple'?). Known names: apple, pear.")

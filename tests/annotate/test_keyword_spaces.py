@@ -174,7 +174,7 @@ def test_spaces_make_a_pipeline():
     [
         (KeywordProjection(0), [[1], [0]], "n_components must be a whole number of at least 1; got 0"),
         (KeywordProjection(shrinkage=0), [[1], [0]], r"shrinkage must be a number in the range \(0, "),
-        (KeywordProjection(), [[1], [1]], "nothing to tell apart"),
+        (KeywordProjection(), [[1], [1]], "nothing to learn"),
         (KeywordRegression(shrinkage=-1), [[1], [0]], r"shrinkage must be a number in the range \(0, "),
         (LandmarkFeatures(n_landmarks=0), [[1], [0]], "n_landmarks must be a whole number of at least 1; got 0"),
         (LandmarkFeatures({"x": slice(5, 9)}), [[1], [0]], "is empty"),

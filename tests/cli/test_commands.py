@@ -744,7 +744,7 @@ NOT_SHOWN = {
     "taxonomy/arrays.py", "taxonomy/checks.py", "taxonomy/taxonomy.py",
 }  # fmt: skip
 # Messages to callers of Python in files whose other messages are shown.
-FOR_PYTHON = ("leaves= must hold", "With by_path=True", "root=… shall stand", "Wrap a function: Descriptor(")
+FOR_PYTHON = ("leaves= must hold", "With by_path=True", "root=… must be above", "Wrap a function: Descriptor(")
 
 
 def messages_of(file: Path) -> list[str]:

@@ -77,12 +77,12 @@ def test_every_figure_is_what_counting_by_hand_gives(given_answers, asked):
     pairs = list(zip(y, answer, strict=True))
     assert result["n_right"] == sum(a == b for a, b in pairs)
     assert result["accuracy"] == pytest.approx(result["n_right"] / len(y))
-    assert {(c["label"], c["said"]): c["n_items"] for c in result["confused"]} == Counter(
+    assert {(c["label"], c["predicted"]): c["n_items"] for c in result["confused"]} == Counter(
         pair for pair in pairs if pair[0] != pair[1]
     )
     for each in result["classes"]:
         right = pairs.count((each["label"], each["label"]))
-        assert (each["n_items"], each["n_said"], each["n_right"]) == (
+        assert (each["n_items"], each["n_predicted"], each["n_right"]) == (
             y.count(each["label"]),
             answer.count(each["label"]),
             right,
@@ -94,11 +94,11 @@ def test_every_figure_is_what_counting_by_hand_gives(given_answers, asked):
     wrong = [row for row, (a, b) in enumerate(pairs) if a != b]
     assert [m["id"] for m in result["mistakes"]] == sorted(wrong, key=lambda row: (-max(p[row]), row))[:12]
     for point in result["hedging"]["points"]:
-        assert point["accuracy"] >= point["asked"]
+        assert point["accuracy"] >= point["requested"]
     # Naming only classes is one of the ways to hedge.
     flat = hierarchical_accuracy(y, answer, TREE), information_gain(y, answer, TREE)
     if flat[0] >= asked:
-        assert result["hedging"]["at_asked"]["gain"] >= flat[1] - 1e-9
+        assert result["hedging"]["at_requested"]["gain"] >= flat[1] - 1e-9
     json.dumps(result, allow_nan=True)
 
 
@@ -141,8 +141,8 @@ def test_every_part_of_the_summary_is_on_the_page_and_what_is_missing_is_left_ou
     summary = example()
     words = Page(report_html(summary)).words
     headings = {
-        "reliability": "Can the probabilities be trusted?",
-        "hedging": "How specific, how right?",
+        "reliability": "Calibration of probabilities",
+        "hedging": "Accuracy and specificity",
         "classes": "Class by class",
         "confused": "Most confused",
         "keywords": "Keywords",

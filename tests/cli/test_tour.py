@@ -81,7 +81,7 @@ def test_what_is_told_is_what_the_collection_says(toured):
         labels = dict(zip(collection.store.items().ids, collection.store.items().labels, strict=True))
         corrected = toured.steps["correct"]
         row = names.index(corrected["question"])
-        assert labels.pop(str(toured.asked.ids[row])) == corrected["really"] == toured.asked.y[row]
+        assert labels.pop(str(toured.asked.ids[row])) == corrected["true_label"] == toured.asked.y[row]
         assert labels == dict(zip(toured.train.ids.tolist(), toured.train.y.tolist(), strict=True))
         again = toured.steps["again"]
         sister = names.index(again["question"])
@@ -107,8 +107,8 @@ def test_what_is_told_is_what_the_collection_says(toured):
 def test_the_steps_show_what_they_are_to_show(toured):
     answer, hedged, again, mistakes = (toured.steps[step] for step in ("answer", "hedged", "again", "mistakes"))
     assert answer["answer"]["probability"] >= 0.9
-    assert hedged["answer"]["label"] != hedged["really"]
-    assert hedged["answer"]["node"] in ns.load_taxonomy("emoji").path(hedged["really"])
+    assert hedged["answer"]["label"] != hedged["true_label"]
+    assert hedged["answer"]["node"] in ns.load_taxonomy("emoji").path(hedged["true_label"])
     assert again["after"] > again["before"]
     assert 0 < mistakes["n_matches"] <= mistakes["flipped"] == 10
     assert f"{answer['answer']['record']['right']} of {answer['answer']['record']['cases']}" in answer["text"]

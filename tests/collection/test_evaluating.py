@@ -108,8 +108,8 @@ def test_left_out_is_what_likely_mistakes_are_told_by(things):
 def test_everything_is_json_and_a_taxonomy_and_keywords_are_judged_too(things):
     collection, _, _ = things
     result = json.loads(json.dumps(evaluate(collection, accuracy=0.9)))
-    assert result["hedging"]["said"]["asked"] == 0.9
-    assert result["hedging"]["said"]["accuracy"] >= 0.85
+    assert result["hedging"]["reached"]["requested"] == 0.9
+    assert result["hedging"]["reached"]["accuracy"] >= 0.85
     assert result["hedging"]["points"]
     assert result["keywords"]["words_found"] >= 5
     assert (result["version"], result["title"], result["not_judged"]) == (collection.version, "things", {})
@@ -193,7 +193,7 @@ def test_the_report_shows_pictures_of_mistakes(things, tmp_path):
     text = page.read_text()
     assert json.loads(json.dumps(summary))["n_items"] == 83
     assert text.count("data:image/png") == 1
-    assert "How specific, how right?" in text
+    assert "Accuracy and specificity" in text
     assert "Keywords" in text
     with pytest.raises(InputError, match="exists already"):
         evaluation_report(collection, page)

@@ -127,7 +127,7 @@ def test_the_text_says_what_a_person_would_want_to_know():
     assert OWL.text.splitlines() == [
         "'owl' with probability 0.90.",
         "Of 40 past cases with a probability like this, 38 were right (83 to 99%).",
-        "Surely 'bird' (0.99).",
+        "Hedged answer: 'bird' (0.99).",
         "Keywords: sky & sea (0.75), <night> (0.50).",
     ]
     assert "&lt;night&gt;" in OWL._repr_html_()

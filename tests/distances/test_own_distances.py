@@ -158,7 +158,7 @@ def test_the_diagonal_of_a_matrix_does_not_matter():
 
 def test_nothing_can_be_added_to_a_matrix():
     index = ns.NeighborIndex("precomputed").fit(np.ones((2, 2)))
-    with pytest.raises(InputError, match="distances from the rows already there to the new ones are missing"):
+    with pytest.raises(InputError, match="distances from the fitted rows to the new ones are missing"):
         index.add(np.ones((1, 2)))
 
 

@@ -151,7 +151,7 @@ def test_floats_in_which_integers_may_have_merged_are_refused() -> None:
         ns.ConformalClassifier(ns.NeighborClassifier(1, posterior="proportional")),
         ns.LMNN(),
     ):
-        with pytest.raises(InputError, match=r"9007199254740992 as float64, which does not tell whole numbers"):
+        with pytest.raises(InputError, match=r"9007199254740992 as float64, which cannot represent all integers"):
             estimator.fit(X, np.array(y, float))
 
 

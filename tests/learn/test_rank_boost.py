@@ -251,8 +251,8 @@ def test_mostly_empty_histograms_are_measured_as_full_ones_are(seed):
 @pytest.mark.parametrize(
     ("Y", "words"),
     [
-        (np.zeros((4, 3)), "say nothing about an order"),
-        (np.ones((4, 3)), "say nothing about an order"),
+        (np.zeros((4, 3)), "give no order"),
+        (np.ones((4, 3)), "give no order"),
         (np.ones((3, 3)), "X has 4 rows, Y 3"),
     ],
 )

@@ -18,10 +18,11 @@ from nearsay.errors import InputError
 from nearsay.learn.whitening import (
     WithinClassWhitening,
     around_class_means,
+    covariance,
     ledoit_wolf,
     power_of,
     pulling_metric,
-    shrunk_covariance,
+    shrunk,
 )
 from tests.labeled import labeled_rows
 from tests.reference import metrics as reference_metrics
@@ -45,7 +46,7 @@ def test_the_covariance_is_that_of_loops(rows, shrinkage):
     X, y = rows
     S = reference_metrics.within_class_covariance(X, y)
     expected = (1 - shrinkage) * S + shrinkage * np.trace(S) / len(S) * np.eye(len(S))
-    np.testing.assert_allclose(shrunk_covariance(around_class_means(X, y), shrinkage), expected, atol=1e-12)
+    np.testing.assert_allclose(shrunk(covariance(around_class_means(X, y)), shrinkage), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.25, 0.5, 1.0])
@@ -115,7 +116,7 @@ def test_the_weighted_covariance_is_that_of_loops(rows, data):
     X, y = rows
     weights = np.array(data.draw(st.lists(st.sampled_from([0.25, 1.0, 3.0]), min_size=len(X), max_size=len(X))))
     expected = reference_metrics.within_class_covariance(X, y, weights)
-    ours = shrunk_covariance(around_class_means(X, y, weights), 0.0, weights)
+    ours = covariance(around_class_means(X, y, weights), weights)
     np.testing.assert_allclose(ours, expected, atol=1e-12)
 
 

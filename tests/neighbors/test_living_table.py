@@ -138,11 +138,6 @@ def test_lines_run_out_of_spare_neighbors_and_are_searched_again(monkeypatch):
     same_table(living, search)
 
 
-def test_reverse_neighbors_are_those_who_have_the_row_in_their_line():
-    search = ExactSearch().fit([[0.0], [1.0], [1.5], [9.0]])
-    assert_array_equal(LivingTable(search, k=1).reverse_neighbors(2), [1, 3])
-
-
 @pytest.mark.parametrize("name", METRICS)
 def test_distances_of_a_living_collection_are_the_same_both_ways(name):
     X = np.random.default_rng(0).random((12, 9))

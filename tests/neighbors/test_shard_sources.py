@@ -233,7 +233,7 @@ def test_a_version_that_is_not_there_is_told_in_words(tmp_path, lance):
     lance_files._at_version.cache_clear()
     shutil.rmtree(path)
     shutil.move(older, path)
-    with pytest.raises(StorageError, match=r"Version 2 of .*rows\.lance is not to be had on .*older"):
+    with pytest.raises(StorageError, match=r"Version 2 of .*rows\.lance is not available on .*older"):
         all_rows(rows)
 
 

@@ -23,7 +23,7 @@ from nearsay.data.files import read_rows
 from nearsay.errors import InputError, NotFitted, StorageError
 from nearsay.neighbors.by_class import labeled
 from nearsay.neighbors.sharded import shard_work, sharded_index
-from nearsay.neighbors.sharded.shard_search import Partial, merge, search_shard, shard_tasks
+from nearsay.neighbors.sharded.shard_search import Partial, merge, shard_tasks
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.search.shards import ShardedRows
 from nearsay.search.stored.mapped import RowMap
@@ -135,8 +135,9 @@ def test_partial_answers_merge_in_any_order_and_grouping(case, k, data):
 def test_a_shard_is_searched_by_its_number_and_answers_with_the_numbers_of_all_rows(tmp_path):
     X = np.array([[3.0], [1.0], [2.0], [9.0]])
     rows = ShardedRows.open(written(X, [2], str(tmp_path)))
-    assert search_shard(rows, 1, [[2.2]], k=3).nearest.indices.tolist() == [[2, 3, -1]]
-    assert search_shard(rows, 1, [[2.2]], k=3).nearest.distances[0, 2] == np.inf
+    nearest = shard_tasks(rows, [[2.2]], 3, "euclidean")[1].answer().nearest
+    assert nearest.indices.tolist() == [[2, 3, -1]]
+    assert nearest.distances[0, 2] == np.inf
 
 
 def test_rows_that_are_mapped_when_they_are_opened_answer_as_mapped_rows_do(tmp_path):

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
 from nearsay import load, save
-from nearsay.learn.whitening import around_class_means, ledoit_wolf, shrunk_covariance
+from nearsay.learn.whitening import around_class_means, trusted_covariance
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
@@ -36,7 +36,7 @@ def slow_probabilities(X: np.ndarray, y: np.ndarray, Q: np.ndarray) -> np.ndarra
     n, n_columns = X.shape
     classes = np.unique(y)
     centered = around_class_means(X, np.searchsorted(classes, y))
-    within = shrunk_covariance(centered, ledoit_wolf(centered)) * n / (n - len(classes))
+    within = trusted_covariance(centered) * n / (n - len(classes))
     p = np.empty((len(Q), len(classes)))
     for place, c in enumerate(classes):
         rows = X[y == c]

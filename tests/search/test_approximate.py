@@ -13,10 +13,11 @@ import pytest
 import nearsay as ns
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
-from nearsay.search import approximate
+from nearsay.search import faiss_structures
 from nearsay.search import static_index as beside
-from nearsay.search.approximate import KINDS, ApproximateSearch, faiss_threads, gradually, recall_by_k
+from nearsay.search.approximate import ApproximateSearch, recall_by_k
 from nearsay.search.exact import ExactSearch
+from nearsay.search.faiss_structures import KINDS, LARGEST_K, faiss_threads, gradually
 
 faiss = pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
 
@@ -59,7 +60,7 @@ def test_queries_never_seen_before_find_as_many_as_was_asked_for(search, k):
 
 
 def test_a_setting_is_there_for_every_k_and_effort_is_no_more_than_needed(search):
-    assert list(search.settings_) == list(range(1, approximate.LARGEST_K + 1))
+    assert list(search.settings_) == list(range(1, LARGEST_K + 1))
     assert all(s.recall - 2 * s.standard_error >= 0.9 for s in search.settings_.values())
     assert search.recall_[10] == search.settings_[10].recall
     assert search.settings_[5].effort <= search.settings_[200].effort
@@ -166,7 +167,7 @@ def test_few_rows_and_many_neighbors_are_searched_exactly(search):
     few = ApproximateSearch().fit(X[:500])
     assert few.settings_ == {}
     np.testing.assert_array_equal(nearest(few, Q, 7).indices, nearest(ExactSearch().fit(X[:500]), Q, 7).indices)
-    k = approximate.LARGEST_K + 1
+    k = LARGEST_K + 1
     np.testing.assert_array_equal(nearest(search, Q[:50], k).indices, nearest(ExactSearch().fit(X), Q[:50], k).indices)
 
 
@@ -250,10 +251,10 @@ def test_a_graph_is_built_on_one_thread_however_many_there_are(monkeypatch):
         asked.append(count)
         return faiss_threads(count)
 
-    monkeypatch.setattr(approximate, "faiss_threads", recorded)
+    monkeypatch.setattr(faiss_structures, "faiss_threads", recorded)
     rows = np.random.default_rng(0).normal(size=(2100, 4)).astype(np.float32)
     with ns.threads(2):
-        approximate.Graph(rows, len(rows), np.random.default_rng(0)).add(rows)
+        faiss_structures.Graph(rows, len(rows), np.random.default_rng(0)).add(rows)
     assert asked == [1]
 
 

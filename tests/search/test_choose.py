@@ -80,7 +80,7 @@ def test_without_faiss_asking_for_approximate_search_is_an_error_that_names_the_
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_name_is_served_as_asked(name):
     choice = choose(name, EUCLIDEAN, shaped(10, 2))
-    assert (choice.name, choice.why) == (name, "you asked for it")
+    assert (choice.name, choice.why) == (name, "requested")
     expected = {"exact": ExactSearch, "gpu": GpuSearch, "trees": TreeSearch, "kd": TreeSearch, "ball": TreeSearch}
     assert type(choice.search) is expected.get(name, ApproximateSearch)
     if name in ("kd", "ball", "hnsw", "ivf"):

@@ -430,7 +430,7 @@ def test_damaged_values_are_one_line_and_the_doctor_names_them(pets, tmp_path, c
         lambda store, to: store.n_rows,
         lambda store, to: store.items(),
         lambda store, to: store.item("p0"),
-        lambda store, to: store.page(),
+        lambda store, to: store.unconfirmed(5),
         lambda store, to: store.items_of([0]),
         lambda store, to: store.vectors([0]),
         lambda store, to: store.blocks(),

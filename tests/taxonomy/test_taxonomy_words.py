@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("strict_and_tidy")
     ("edges", "words"),
     [
         ([], "at least one node"),
-        ([("a", "b"), ("b", "c"), ("c", "b")], "in a circle.*(b → c → b|c → b → c)"),
-        ([("a", "b"), ("b", "a")], "in a circle"),
+        ([("a", "b"), ("b", "c"), ("c", "b")], "form a cycle.*(b → c → b|c → b → c)"),
+        ([("a", "b"), ("b", "a")], "form a cycle"),
         ([("a", "a")], "'a' is given as its own parent"),
         ([("a", "b"), ("c", "d")], "2 nodes have no parent: 'a', 'c'.*root="),
         ([("a", "b", "c")], r"pairs of names; got \('a', 'b', 'c'\)"),
@@ -50,7 +50,7 @@ def test_a_root_goes_above_several_and_above_others_of_its_name():
     assert Taxonomy.from_edges(loose, root="r").ancestors("b") == ("a", "r")
     assert Taxonomy.from_edges(loose, root="a").ancestors("d") == ("c", "a")
     assert Taxonomy.from_edges(loose[:1], root="a") == Taxonomy.from_edges(loose[:1])
-    with pytest.raises(InputError, match="root='b' shall stand above all nodes, but it stands under 'a'"):
+    with pytest.raises(InputError, match="root='b' must be above all nodes, but it is under 'a'"):
         Taxonomy.from_edges(loose, root="b")
 
 

@@ -210,7 +210,7 @@ def test_by_keyboard_alone(shades, opened):
         page.wait_for_selector("#answer")
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("c")
-        page.wait_for_selector(".asked .chips button:focus")
+        page.wait_for_selector(".query .chips button:focus")
         label = page.evaluate("document.activeElement.value")
         page.keyboard.press("Enter")
         page.wait_for_selector("#changed")
@@ -233,9 +233,9 @@ def test_without_a_script(shades, opened):
         page.fill("#by-id input[name=id]", "red/red-7.png")
         page.click("#by-id button")
         assert page.inner_text(".big strong") == "red"
-        page.click(".asked summary")
-        page.fill(".asked input[name=label]", "orange")
-        page.click(".asked .correct form:last-child button")
+        page.click(".query summary")
+        page.fill(".query input[name=label]", "orange")
+        page.click(".query .correct form:last-child button")
         assert "orange" in page.inner_text("#changed")
         page.click("#changed button")
         page.wait_for_load_state("networkidle")
@@ -258,9 +258,9 @@ def test_of_two_tabs_the_second_is_told_on_its_page(heaps, opened):
     with opened(heaps) as page:
         page.goto(page.url + "?id=row 6")
         heaps.relabel(["row 6"], ["meanwhile"])
-        page.evaluate("document.querySelector('.asked details').open = true")
+        page.evaluate("document.querySelector('.query details').open = true")
         with page.expect_response("**/change.json") as told:
-            page.click(".asked .correct form:last-child button")
+            page.click(".query .correct form:last-child button")
         assert told.value.status == 409
         page.wait_for_selector("#messages:has-text('meanwhile')")
     assert heaps.store.item("row 6")["label"] == "meanwhile"

@@ -107,7 +107,7 @@ def test_each_level_counts_what_it_sees_of_the_paths(pairs):
         assert level["n_right"] == sum(n for (a, b), n in wanted.items() if a == b)
         wrong = {pair: n for pair, n in wanted.items() if pair[0] != pair[1]}
         most = sorted(wrong.items(), key=lambda each: (-each[1], str(each[0])))[:PAIRS_SHOWN]
-        assert [((c["label"], c["said"]), c["n_items"]) for c in level["confused"]] == most
+        assert [((c["label"], c["predicted"]), c["n_items"]) for c in level["confused"]] == most
 
 
 def test_a_judgement_says_what_evaluate_says_at_every_accuracy(birds):
@@ -305,9 +305,10 @@ def test_the_page_shows_what_evaluate_gives_and_its_twin_the_same(page, birds):
 def test_another_accuracy_asks_about_no_item_again(page, birds, monkeypatch):
     page.get("/how-good.json")
     monkeypatch.setattr(Judgement, "of", None)
-    said = [page.get(f"/how-good.json?accuracy={asked}").json()["judged"]["hedging"]["said"] for asked in (0.6, 0.99)]
-    assert said[0]["gain"] >= said[1]["gain"]
-    assert [each["asked"] for each in said] == [0.6, 0.99]
+    judged = [page.get(f"/how-good.json?accuracy={accuracy}").json()["judged"] for accuracy in (0.6, 0.99)]
+    reached = [each["hedging"]["reached"] for each in judged]
+    assert reached[0]["gain"] >= reached[1]["gain"]
+    assert [each["requested"] for each in reached] == [0.6, 0.99]
 
 
 def test_after_a_change_the_page_says_what_it_was_judged_at_until_it_is_judged_again(page, birds):

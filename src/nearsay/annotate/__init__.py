@@ -1,4 +1,4 @@
-"""Keywords from neighbors: neighbor estimators, relevances, and the annotators built from both."""
+"""Keyword annotation: scorers of keywords (neighbors, regression), calibration, and the annotator."""
 
 from nearsay.core.lazy import attach
 

@@ -41,7 +41,7 @@ class Annotation(InWords):
 
     @property
     def text(self) -> str:
-        """A line a word: the word, its probability, and how many neighbors have it."""
+        """A line for each word: its probability, and how many neighbors have it."""
         width = max((len(str(word)) for word in self.words), default=0)
         lines = []
         for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True):
@@ -62,7 +62,7 @@ class Annotation(InWords):
         return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
     def _givers(self) -> list[list[Any]]:
-        """For every word what the neighbors that have it are called: by name, or by row number."""
+        """For every word the names, or row numbers, of the neighbors that have it."""
         if self.ids is None:
             return list(self.given_by)
         name = dict(zip(self.neighbors.tolist(), self.ids, strict=True))

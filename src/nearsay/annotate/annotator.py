@@ -1,4 +1,4 @@
-"""Keywords for new items from the keywords of labeled ones, with a probability each and the neighbors as evidence.
+"""``KeywordAnnotator``: keywords for new items, with calibrated probabilities and the neighbors as evidence.
 
 scorers ──► those that help ──► scores ──► probabilities ──► the few words to give
                   ▲               ▲             ▲                  ▲
@@ -33,15 +33,15 @@ from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence.evidence import EvidenceList, names_of
 
-# By what the words of an item are put in order.
+# Orders of the words of an item.
 ORDERS = ("score", "probability", "worth")
-# Recipes with a name: what is learned where it helps, and neighbors alone.
+# Named sets of scorers.
 AUTO, NEAREST = "auto", "nearest"
-# Folds where no row can be left out alone.
+# Folds for scorers without leave-one-out.
 FOLDS = 5
 # Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
 MOST_PAIRS = 2**21
-# Where past cases are a fifth of all rows or less, one model without them answers all.
+# If past cases are at most this share of all rows, one model fitted without them answers all.
 MOST_PAST_CASES = 10_000
 
 # Rows to learn from, and rows to answer.
@@ -63,10 +63,10 @@ class KeywordAnnotator(BaseEstimator):
     features : None, {name: columns} or {name: (columns, distance)}, default=None
         The feature spaces of "auto" and "nearest"; None is one, all columns by Euclidean distance.
     relevance : None, str, Relevance or a list of them, default=None
-        How neighbors pass their keywords on: "prior" (the paper's), "count", "rank", "distance", "exp-z", "transfer".
+        How neighbors vote for keywords: "prior" (the paper's), "count", "rank", "distance", "exp-z", "transfer".
         None is "distance", and in "auto" the same at two sharpnesses.
     n_neighbors : int, default=20
-        Neighbors that pass keywords on, or all rows if there are fewer.
+        Neighbors that vote for keywords, or all rows if there are fewer.
     n_keywords : int or None, default=5
         Words per item. None gives every word that is likely enough.
     min_probability : float, default=0.0
@@ -89,7 +89,7 @@ class KeywordAnnotator(BaseEstimator):
     words_ : (n_words,) array
         The words, in the order of the columns of answers.
     choices_ : ScorerChoices, or None where ``neighbors`` is not "auto"
-        The scorers that were tried, what each is worth and which are used; prints as a table.
+        The scorers that were tried, their log losses, and which are used; prints as a table.
     calibration_ : KeywordCalibration
     held_out_rows_, held_out_proba_ : (n_cases,) and (n_cases, n_words)
         Past cases, and the probabilities of their words by scorers without them: what to expect for new
@@ -157,13 +157,13 @@ class KeywordAnnotator(BaseEstimator):
         self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
         self._sparse = issparse(Y)
-        # Past cases are chosen and listed by content, not by where rows stand; so are folds.
+        # Past cases and folds depend on the content of rows, not on their order.
         order = annotated_order(rows, self._keywords)
         cases = order[evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))]
         past, share = csr_array(self._keywords[cases]), np.asarray(self._keywords.mean(axis=0)).ravel()
         folds = self._folds(order, cases)
         shown, tried = self._tried(rows, folds)
-        # What can leave rows out is fitted once, for past cases and for new ones.
+        # Scorers with leave-one-out are fitted once, for past cases and for new items.
         ready = [
             one.fit(shown[one.sees_columns], self._keywords) if self._leaves_out(one) else None
             for one in tried.values()
@@ -231,7 +231,7 @@ class KeywordAnnotator(BaseEstimator):
         return EvidenceList(self._annotation(*chosen) for chosen in self._chosen(self._rows(X)))
 
     def score(self, X: Any, Y: Any) -> float:
-        """The F1 of precision and recall in the mean over words, as annotation is judged.
+        """The F1 of mean precision and mean recall over words, as usual in image annotation.
 
         Words of ``Y`` go by name; those that no row had in ``fit`` cannot be given and count as missed. A table
         without names has the columns of ``words_``.
@@ -241,7 +241,7 @@ class KeywordAnnotator(BaseEstimator):
         given = Keywords(csr_array(self.predict(X)), self.words_, named=self._named and truth.named)
         return keyword_measures(truth, given)["f1"]
 
-    # ------------------------------------------------------------ within
+    # ------------------------------------------------------------ internal
 
     def _check(self, rows: np.ndarray, keywords: Keywords) -> None:
         check_choice("order", self.order, ORDERS)
@@ -257,7 +257,7 @@ class KeywordAnnotator(BaseEstimator):
         if len(rows) < 2:
             raise InputError(f"Annotation needs at least 2 rows; got {len(rows)}.")
         if not keywords.matrix.nnz:
-            raise InputError(f"None of the {len(rows)} rows has a keyword, so there is nothing to pass on. Check Y.")
+            raise InputError(f"None of the {len(rows)} rows has a keyword, so there is nothing to learn. Check Y.")
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "calibration_")
@@ -276,11 +276,11 @@ class KeywordAnnotator(BaseEstimator):
                 scores += scorer.scores(shown[scorer.sees_columns], self._keywords)
         if self._finder is not None:
             tables.append(self._finder.table(shown[self._finder.sees_columns]))
-        nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
-        return scores, tables[0] if tables else nobody
+        no_neighbors = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+        return scores, tables[0] if tables else no_neighbors
 
     def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[list[np.ndarray], dict[str, KeywordScorer]]:
-        """The rows and the columns made of them, of which each scorer sees one, and the scorers by name."""
+        """The rows, the columns derived from them (each scorer uses one of the two), and the scorers by name."""
         self._columns = None
         if isinstance(self.neighbors, str) and self.neighbors == AUTO:
             if self.order == "score":
@@ -300,7 +300,7 @@ class KeywordAnnotator(BaseEstimator):
         return self.cv is None and scorer.leaves_out
 
     def _folds(self, order: np.ndarray, cases: np.ndarray) -> list[Fold]:
-        """Rows to learn from, and rows to answer that are not among them; each of the ``cases`` is answered once."""
+        """Cross-validation folds: rows to learn from, and rows to answer; each of the ``cases`` is answered once."""
         n_rows = len(order)
         if self.cv is None and FOLDS * len(cases) <= n_rows:
             return [(np.setdiff1d(order, cases), cases)]
@@ -318,7 +318,7 @@ class KeywordAnnotator(BaseEstimator):
         cases: np.ndarray,
         folds: list[Fold],
     ) -> list[list[np.ndarray]]:
-        """For each scorer the scores of the past ``cases`` without them: one (n_cases, n_words) per relevance."""
+        """For each scorer the held-out scores of the past ``cases``: one (n_cases, n_words) per relevance."""
         shape = (len(cases), len(self.words_))
         scores = [
             fitted.left_out_scores(cases, self._keywords) if fitted else [np.empty(shape) for _ in range(one.n_scores)]

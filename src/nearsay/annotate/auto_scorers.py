@@ -26,13 +26,13 @@ from nearsay.learn.keyword_projection import KeywordProjection
 RELEVANCES = (Relevance("distance"), Relevance("distance", sharpness=4.0))
 # Weights that a regression may have, one for every column and word (256 MB).
 MOST_WEIGHTS = 2**25
-# What is projected, and what keywords are regressed on; of these, the blocks that there are.
+# Blocks of columns that are projected, and that keywords are regressed on, as far as they exist.
 PROJECTED = ((LINEAR,), (KERNEL,), (KERNEL_OF_OTHERS,), (LINEAR, KERNEL_OF_OTHERS))
 REGRESSED = ((LINEAR, KERNEL_OF_OTHERS), (KERNEL, KERNEL_OF_OTHERS))
 
 
 class SomeColumns(TransformerMixin, BaseEstimator):
-    """Some ranges of columns, beside each other.
+    """A transformer that selects ranges of columns.
 
     >>> SomeColumns([slice(0, 1), slice(2, 3)]).fit([[1.0, 2.0, 3.0]]).transform(np.array([[1.0, 2.0, 3.0]]))
     array([[1., 3.]])

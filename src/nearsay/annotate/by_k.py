@@ -23,7 +23,7 @@ from nearsay.neighbors.table import NeighborTable
 def measures_by_k(
     table: NeighborTable, known: Any, Y: Any, ks: Iterable[int], *, relevance: Any = "prior", n_keywords: int = 5
 ) -> list[dict[str, float]]:
-    """The measures of keywords passed on by the first 1, 2, … neighbors of a table.
+    """``keyword_measures`` of the votes of the first k neighbors of a table, for several k.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def measures_by_k(
     known : the keywords of the rows they were found among.
     Y : the keywords of the queries. Words go by name, as in ``keyword_measures``; one that no row has is never given.
     ks : numbers of neighbors.
-    relevance : how neighbors pass their keywords on; a name or a ``Relevance``.
+    relevance : how neighbors vote for keywords; a name or a ``Relevance``.
     n_keywords : words that every query gets.
 
     Returns
@@ -68,7 +68,7 @@ def cross_validated_by_k(
     cv: int = 5,
     random_state: int | None = 0,
 ) -> list[dict[str, float]]:
-    """The same cross-validated: each row is queried once, in a fold that had no part in what was learned.
+    """The same by cross-validation: each row is queried once, by an estimator fitted without its fold.
 
     Neighbors are learned and searched once a fold, with the largest k. The measures are those of all rows together.
 

@@ -1,11 +1,11 @@
-"""A probability for every keyword, from the scores of one or several scorers.
+"""Calibration of keyword scores: sigmoids that turn the scores of one or several scorers into probabilities.
 
     score by scorer 1 ─► two columns ─┐
     score by scorer 2 ─► two columns ─┼─► one sigmoid for all words ─► a slope and a shift a word ─► probability
     how frequent the word is ──────────┘
 
-All of it is learned from held-out scores. The sigmoid of a word follows TagProp (Guillaumin et al. 2009), but is held
-near that of all words as far as its rows are few.
+All of it is learned from held-out scores. The sigmoid of a word follows TagProp (Guillaumin et al. 2009), but is
+regularized toward that of all words.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from nearsay.errors import InputError
 
 # Pairs of row and word whose columns are held at once.
 PAIRS_AT_ONCE = 2**17
-# Numbers in columns that are kept from step to step: 128 MB. Those of more pairs are computed at every step.
+# Numbers in columns that are cached between steps: 128 MB. Those of more pairs are computed at every step.
 NUMBERS_KEPT = 2**24
 FOLDS = 5
 
 
 @dataclass(frozen=True)
 class KeywordCalibration:
-    """From the scores of words to their probabilities.
+    """Calibrated probabilities of words from their scores.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class KeywordCalibration:
     log_odds : (n_words,)
         Of a word for any row.
     slopes, shifts : (n_words,)
-        1 and 0 where a word shares the sigmoid of all.
+        1 and 0 if a word has the shared sigmoid.
     """
 
     usual: np.ndarray
@@ -52,7 +52,7 @@ class KeywordCalibration:
 
     @classmethod
     def learn(cls, scores: Sequence[np.ndarray], keywords: csr_array, share: np.ndarray) -> KeywordCalibration:
-        """Learn from rows that were held out of their scores.
+        """Learn from held-out scores.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class KeywordCalibration:
 
     @classmethod
     def shared(cls, scores: Sequence[np.ndarray], keywords: csr_array, share: np.ndarray) -> KeywordCalibration:
-        """The same with one sigmoid for all words: quick, and enough to compare scorers."""
+        """The same with one sigmoid for all words: fast, and enough to compare scorers."""
         if not scores or any(each.shape != keywords.shape for each in scores):
             raise InputError(
                 f"Every scorer must score every row and word: arrays of shape {keywords.shape}; got"
@@ -81,7 +81,7 @@ class KeywordCalibration:
             )
         usual = np.array([float(np.abs(each).max(axis=1, initial=0.0).mean()) or 1.0 for each in scores])
         n_rows = keywords.shape[0]
-        # A word that all rows have, or none, is not certain for the next one.
+        # Smoothed: a word that all rows have, or none, is not certain for the next one.
         odds = (share * n_rows + 0.5) / ((1 - share) * n_rows + 0.5)
         n_words = keywords.shape[1]
         start = np.append(np.zeros(2 * len(scores)), [1.0, 0.0])
@@ -101,9 +101,9 @@ class KeywordCalibration:
         return losses
 
     def past(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
-        """The probabilities of the rows this was learned from, each by word sigmoids of other folds.
+        """Cross-validated probabilities of the training rows: the word sigmoids are those of other folds.
 
-        What is learned from them, such as ``Worth``, is not misled by words that few rows have.
+        Otherwise rare words would bias what is learned from them, such as ``Worth``.
         """
         out = np.empty(keywords.shape)
         fold = np.arange(keywords.shape[0]) % FOLDS
@@ -116,7 +116,7 @@ class KeywordCalibration:
         return out
 
     def _columns(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """The columns of every pair that the shared sigmoid weighs: (n_rows · n_words, 2 · n_scorers + 2)."""
+        """The design matrix of the shared sigmoid, a row for each pair: (n_rows · n_words, 2 · n_scorers + 2)."""
         shape = scores[0].shape
         columns = np.empty((*shape, len(self.weights)))
         for m, (each, usual) in enumerate(zip(scores, self.usual, strict=True)):
@@ -140,7 +140,7 @@ class KeywordCalibration:
         kept: list[tuple[np.ndarray, np.ndarray]] = []
 
         def pairs(number: int) -> tuple[np.ndarray, np.ndarray]:
-            """The columns of a block, and which of its pairs are of a row and a word it has."""
+            """The columns of a block of pairs, and which pairs are a row with a word that it has."""
             if number < len(kept):
                 return kept[number]
             part = blocks[number]

@@ -1,4 +1,4 @@
-"""The columns that the scorers of a default annotator learn from: vectors in their best view, and kernel features.
+"""Feature columns for the scorers of the default annotator: vectors in their best view, and kernel features.
 
     vectors (Euclidean) ──► as given, standardized, unit length, … ──┬─► "vectors", to be searched
                                                                      ├─► few enough columns ──► "linear"
@@ -35,13 +35,13 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.joint.feature_spaces import as_spaces
 
 VECTORS, LINEAR, KERNEL, KERNEL_OF_OTHERS = "vectors", "linear", "kernel", "kernel of others"
-# Linear methods hold the square of the number of columns. Of more columns than this, or than rows, come so many
-# leading directions, or all in which rows differ.
+# Linear methods need memory for the square of the number of columns. More columns than this, or than rows, are
+# reduced to so many leading directions, or all in which rows differ.
 MOST_COLUMNS, DIRECTIONS = 2000, 1000
 # Rows or columns up to which directions are exact.
 FACTORED_WHOLE = 1500
 LANDMARKS, COMPONENTS = 2000, 400
-# Rows among which views are compared, and rows asked there.
+# To compare views: the number of rows, and of queries among them.
 COMPARED_AMONG, COMPARED_BY, PAIRS_COMPARED = 10_000, 1000, 2**18
 NEIGHBORS = 20
 
@@ -65,7 +65,7 @@ SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @dataclass(frozen=True)
 class ColumnView:
-    """A transform of some columns after which the mean squared distance of rows from their mean is 1.
+    """A transform of columns, scaled so that the mean squared distance of rows from their mean is 1.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class ColumnView:
     def of(cls, name: str, X: np.ndarray) -> ColumnView:
         shaped = SHAPED[name](X)
         spread = shaped.std(axis=0, dtype=np.float64)
-        # What rounding leaves of a constant column must not be blown up to the size of the others.
+        # A constant column with rounding errors must not be scaled up.
         constant = spread <= 16 * np.finfo(np.float64).eps * np.abs(shaped).max(axis=0, initial=0.0)
         spread[constant] = 0.0
         if name == "standardized":
@@ -98,7 +98,7 @@ class ColumnView:
 
 
 class KeywordColumns(TransformerMixin, BaseEstimator):
-    """Rows in columns that suit linear methods and searches alike.
+    """A transformer to columns for both linear methods and neighbor search.
 
     Parameters
     ----------
@@ -108,11 +108,11 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     blocks_ : {name: slice}
-        Where the vectors, columns for linear methods and nearness to landmarks stand.
+        The columns of the vectors, of the linear methods, and of the kernel features.
     views_ : {name of a space: name of a view}
         The view of each Euclidean space.
     others_ : {name: (slice, Distance)}
-        The other spaces, among the columns that came in.
+        The other spaces, by columns of the input.
     """
 
     def __init__(self, features: Any = None) -> None:
@@ -131,7 +131,7 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         return columns[np.argsort(order)]
 
     def _learn(self, rows: np.ndarray, keywords: csr_array) -> np.ndarray:
-        """Do what ``fit`` does with rows in the order of their content; give their columns."""
+        """``fit``, with rows sorted by content; returns their columns."""
         spaces = as_spaces(self.features, rows.shape[1])
         self.n_features_in_ = rows.shape[1]
         self._vectors = [space for space in spaces if isinstance(space.distance, Euclidean)]
@@ -191,7 +191,7 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         return np.hstack([self._views[name][1].columns(columns) for columns, name in units])
 
     def _view(self, rows: np.ndarray, keywords: csr_array) -> tuple[float, ColumnView]:
-        """The unit of the columns, and the view whose nearest rows predict keywords best."""
+        """The view whose nearest rows predict keywords best, and the unit of its columns."""
         scaled, unit = in_units(rows)
         scaled = scaled.astype(np.float64, copy=False)
         names = [name for name in SHAPED if name != "square roots at unit length" or scaled.min() >= 0]
@@ -200,7 +200,7 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
 
 
 def leading_directions(centered: np.ndarray, most: int) -> np.ndarray:
-    """The directions in which rows differ most, at right angles: (at most ``most``, n_columns)."""
+    """The leading principal directions, orthonormal: (at most ``most``, n_columns)."""
     if min(centered.shape) <= FACTORED_WHOLE:
         directions = svd(centered, full_matrices=False)[2][:most]
     else:

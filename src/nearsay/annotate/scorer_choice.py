@@ -42,7 +42,7 @@ class ScorerChoice:
 
 
 class ScorerChoices(Sequence[ScorerChoice]):
-    """All that was tried: first what is used, what counts most first. Prints as a table.
+    """All scorers that were tried: those in use first, by importance. Prints as a table.
 
     >>> used = [ScorerChoice("nearest", 1.9, 1.5), ScorerChoice("regression", 1.6, 1.7)]
     >>> print(ScorerChoices([*used, ScorerChoice("projection", 2.0)], together=1.4, n_cases=120))
@@ -109,8 +109,8 @@ def _cells(one: ScorerChoice) -> tuple[str, ...]:
 def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.ndarray) -> ScorerChoices:
     """Choose scorers by their scores of held-out rows.
 
-    The one of least log loss is used. Of the others, the one that lowers it most joins, as long as it does so by more
-    than a standard error, and by more than what its weights would fit of pure chance: one nat of all rows for each.
+    Forward selection: start with the scorer of least log loss, and add the one that lowers it most, as long as it does
+    so by more than a standard error, and by more than one nat over all rows for each of its weights (overfitting).
 
     Parameters
     ----------

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-# One column of a score is the score itself; the other grows like its logarithm, from this share of the usual largest
-# score on. Votes are best separated by the logarithm, regression scores as they are.
+# A score has two columns: itself, and its logarithm, offset by this share of the usual largest score. Votes are best
+# separated by the logarithm, regression scores without it.
 FAINT = 0.002
-# How strongly the slope and shift of a word are held at those of all words: as by so many rows that have the word.
+# Regularization of a word's slope and shift toward those of all words: equivalent to so many rows with the word.
 HELD_SLOPE, HELD_SHIFT = 20.0, 4.0
-# Keeps collinear columns from large weights of opposite sign.
+# Ridge, against large weights of opposite sign for collinear columns.
 RIDGE = 1e-6
 NEWTON_STEPS = 30
 
@@ -23,7 +23,7 @@ Evaluation = tuple[float, np.ndarray, np.ndarray]
 
 
 def least_log_loss(weights: np.ndarray, evaluate: Callable[[np.ndarray], Evaluation]) -> np.ndarray:
-    """The minimum of a convex function by Newton steps, halved where one goes too far.
+    """The minimum of a convex function by Newton's method with step halving.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def least_log_loss(weights: np.ndarray, evaluate: Callable[[np.ndarray], Evaluat
 def word_sigmoids(
     n_has: np.ndarray, has_logits: np.ndarray, sums: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The slope and shift of every word, (n_words,) each, by Newton steps for all words at once.
+    """The slope and shift of every word, (n_words,) each, by Newton's method for all words at once.
 
     Parameters
     ----------

@@ -1,16 +1,15 @@
-"""Selection of the few words to give from the probabilities of all words.
+"""Selection of the words to give, from the probabilities of all words.
 
-The most probable words are the frequent ones. Annotation is judged word by
-word, each counting alike, and there a frequent word wins little: one more
-right "water" is one of a hundred, one more right "cougar" is one of four. What
-a word is worth to an item is what it is expected to add to the mean
-precision and the mean recall over words::
+The most probable words are frequent ones. Annotation is measured by means over
+words, to which a frequent word adds little: one more right "water" is one of a
+hundred, one more right "cougar" is one of four. The worth of a word for an item
+is its expected contribution to the mean precision and the mean recall over words::
 
     worth = (p − precision) / given  +  recall_weight · p / had
 
-with p the word's probability for the item, and, for the word and as shares of all items, how often it is given,
-how often it is had, and how often it is right when given. These follow from past items: words are given by worth,
-counted, and weighed again, until nothing changes much.
+with p the word's probability for the item, the share of items that are given the word, the share that have it, and
+its precision. These are learned from past items by a damped fixed-point iteration: words are given by worth, counted,
+and their worth is computed again.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 
 ROUNDS = 60
-# How much of a round's counts is taken over: all of them would swing to and fro.
+# Damping of the iteration: without it the counts would oscillate.
 STEP = 0.3
-# What recall may count where that is chosen, and parts of the past items on which it is.
+# Weights of recall that "auto" tries, and the number of parts of the past items it tries them on.
 RECALL_WEIGHTS = (1.0, 1.25, 1.5, 2.0, 3.0)
 PARTS = 9
-# Of a word rarer than this many past items too little is known to make it worth more.
+# Words of fewer past items are treated as if they had this many: less is too noisy.
 FEWEST_ITEMS = 10
 
 
 def most(scores: np.ndarray, n_keywords: int) -> np.ndarray:
-    """The words of highest score for every item, highest first; of equal ones the first: (n_items, n_keywords).
+    """The words of highest score for every item, highest first, ties by number: (n_items, n_keywords).
 
     >>> most(np.array([[0.1, 0.7, 0.2, 0.7]]), 3)
     array([[1, 3, 2]])
@@ -45,7 +44,7 @@ def most(scores: np.ndarray, n_keywords: int) -> np.ndarray:
         raise InputError(f"n_keywords must be from 1 to the {n_words} words there are; got {n_keywords!r}.")
     kth = np.partition(scores, n_words - n_keywords, axis=1)[:, n_words - n_keywords]
     enough = scores >= kth[:, None]
-    for item in np.flatnonzero(enough.sum(axis=1) > n_keywords):  # of words that tie at the end, the first stay
+    for item in np.flatnonzero(enough.sum(axis=1) > n_keywords):  # of tied words the first are taken
         tied = np.flatnonzero(scores[item] == kth[item])
         enough[item, tied[n_keywords - np.sum(scores[item] > kth[item]) :]] = False
     words = np.nonzero(enough)[1].reshape(-1, n_keywords)
@@ -54,7 +53,7 @@ def most(scores: np.ndarray, n_keywords: int) -> np.ndarray:
 
 
 def as_table(words: np.ndarray, n_words: int) -> csr_array:
-    """Equally many words for every item as a table of zeros and ones: (n_items, n_words).
+    """Word numbers as a table of zeros and ones: (n_items, n_words).
 
     >>> as_table(np.array([[2, 0]]), 3).toarray()
     array([[1, 0, 1]])
@@ -66,7 +65,7 @@ def as_table(words: np.ndarray, n_words: int) -> csr_array:
 
 @dataclass(frozen=True)
 class Worth:
-    """What giving a word is expected to add to mean precision and recall over words, learned from past items.
+    """The expected contribution of a word to mean precision and recall over words, learned from past items.
 
     Attributes
     ----------
@@ -82,13 +81,13 @@ class Worth:
 
     @classmethod
     def learn(cls, p: Any, n_keywords: int, *, recall_weight: float = 1.0) -> Worth:
-        """Learn from the probabilities of past items, (n_items, n_words), by models without them.
+        """Learn from the held-out probabilities of past items, (n_items, n_words).
 
         Parameters
         ----------
         n_keywords : how many words an item is given.
         recall_weight : float, default=1.0
-            What recall counts against precision: more of it gives rare words more often.
+            Weight of recall relative to precision: a larger one gives rare words more often.
         """
         p = np.asarray(p, dtype=np.float64)
         if p.ndim != 2 or not len(p) or not ((p >= 0) & (p <= 1)).all():
@@ -97,7 +96,7 @@ class Worth:
             raise InputError(f"recall_weight must be a number not below 0; got {recall_weight!r}.")
         n_items = len(p)
         had = p.sum(axis=0)
-        right, given = had / 2, 1.5 * had  # near where it ends: half of what is given is right
+        right, given = had / 2, 1.5 * had  # a start near the solution: half of the words given are right
         for _ in range(ROUNDS):
             words = most(cls._of_counts(right, given, had, n_items, recall_weight).scores(p), n_keywords)
             new_right = np.bincount(words.ravel(), np.take_along_axis(p, words, axis=1).ravel(), minlength=p.shape[1])
@@ -114,7 +113,7 @@ class Worth:
         return cls(precision, at_least[0], at_least[1], recall_weight)
 
     def scores(self, p: Any) -> np.ndarray:
-        """What each word is worth to each item: (n_items, n_words).
+        """The worth of each word for each item: (n_items, n_words).
 
         Of two words that are right every other time, the second is ten times as rare:
 
@@ -128,10 +127,10 @@ class Worth:
 
 
 def measures_by_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: int) -> list[dict[str, float]]:
-    """What giving words by worth reaches on past items, for each weight of recall.
+    """Measures of words given by worth to past items, for each weight of recall.
 
-    Items are measured in nine random parts: precision and recall in the mean over words depend on how many items
-    there are, and new ones come in smaller numbers than those learned from.
+    Items are measured in nine random parts: precision and recall over words depend on the number of items, and there
+    are usually fewer new items than past ones.
 
     Returns
     -------
@@ -154,6 +153,6 @@ def measures_by_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: in
 
 
 def best_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: int) -> float:
-    """The weight of recall by which past items were given words of highest F1."""
+    """The weight of recall with the highest F1 on past items."""
     rows = measures_by_recall_weight(p, keywords, n_keywords)
     return max(rows, key=lambda row: row["f1"])["recall_weight"]

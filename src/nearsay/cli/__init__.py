@@ -1,4 +1,4 @@
-"""The command line: each command is a few lines over a function, and shows the plain dict it gave."""
+"""The command line: each command calls one function and prints its result."""
 
 # Each of these modules adds its commands to ``app``.
 from nearsay.cli import asking, building, changing, judging, papers, serving, tour  # noqa: F401

@@ -323,8 +323,8 @@ def _label_parts(
 def _answers(answers: list[Answer]) -> list[Any]:
     hedged = any(answer.node is not None for answer in answers)
     worded = any(answer.keywords for answer in answers)
-    columns = ["item", "says", "p", "right before", *["sure of"] * hedged, *["keywords"] * worded, "novelty"]
-    table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "right before", "novelty"))
+    columns = ["item", "label", "p", "record", *["hedged"] * hedged, *["keywords"] * worded, "novelty"]
+    table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "record", "novelty"))
     for answer in answers[:SHOWN]:
         cells = [str(answer.id), answer.label or "", _two_digits(answer.probability), _record(answer.record)]
         cells += [answer.node_word or answer.node or ""] * hedged

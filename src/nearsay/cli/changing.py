@@ -74,7 +74,7 @@ def confirm(
         raise InputError("Name the items to confirm, or use --all.")
     with LiveCollection.open(path) as collection:
         if everything:
-            ids = [item["id"] for item in collection.store.page(n=collection.store.n_rows, confirmed=False)]
+            ids = [item["id"] for item in collection.store.unconfirmed(collection.store.n_rows)]
         event = collection.confirm(ids or [], who=author(who)) if ids else collection.version
     _show(as_json, event, f"{count(len(ids or []), 'label')} confirmed.", ids=ids)
 

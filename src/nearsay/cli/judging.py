@@ -142,10 +142,10 @@ def _evaluation(summary: dict[str, Any]) -> list[Any]:
             "calibration error": f"{summary['calibration_error']:.3f}",
         }
     hedging = summary.get("hedging")
-    if hedging and hedging.get("said"):
-        reached = hedging["said"]
+    if hedging and hedging.get("reached"):
+        reached = hedging["reached"]
         facts["hedged"] = (
-            f"requested {reached['asked']:g}: right {reached['accuracy']:.1%},"
+            f"requested {reached['requested']:g}: right {reached['accuracy']:.1%},"
             f" information gain {reached['gain']:.2f} of a leaf's"
         )
     words = summary.get("keywords")
@@ -154,7 +154,7 @@ def _evaluation(summary: dict[str, Any]) -> list[Any]:
     parts: list[Any] = [facts_table("How good the answers are", facts)]
     confused = summary.get("confused") or []
     if confused:
-        table = empty_table("Most often confused", "really", "said", "times", numbers=("times",))
+        table = empty_table("Most often confused", "label", "predicted", "times", numbers=("times",))
         for pair in confused[:CONFUSED_SHOWN]:
             table.add_row(*(str(value) for value in list(pair.values())[:3]))
         parts.append(table)

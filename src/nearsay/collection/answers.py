@@ -81,7 +81,7 @@ class Answer(InWords):
     >>> print(answer)
     'owl' with probability 0.62.
     Of 40 past cases with a probability like this, 25 were right (47 to 76%).
-    Surely 'bird' (0.98).
+    Hedged answer: 'bird' (0.98).
     Keywords: sky (0.50).
     >>> answer.to_dict()["neighbors"]
     [{'id': '3.png', 'label': 'owl', 'distance': 0.25, 'weight': 1.0}]
@@ -123,18 +123,18 @@ class Answer(InWords):
             lines.append(record_in_words(self.record))
         if self.node is not None and self.node != self.label and len(self.node_path) > 1:
             sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
-            lines.append(f"Surely {self.node_word or self.node!r}{sure}.")
+            lines.append(f"Hedged answer: {self.node_word or self.node!r}{sure}.")
         if self.keywords:
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.twin_of is not None:
             lines.append(f"A twin of {self.twin_of!r}.")
         if self.unusual:
-            lines.append(f"Unlike what is known here (novelty {self.novelty:.2f}).")
+            lines.append(f"Unlike the items of this collection (novelty {self.novelty:.2f}).")
         return "\n".join(lines) or "No answer."
 
     @property
     def unusual(self) -> bool:
-        """Whether it is unlike nearly everything in the collection."""
+        """Whether it is unlike nearly all items of the collection."""
         return self.novelty is not None and self.novelty >= UNUSUAL
 
     @property
@@ -175,6 +175,6 @@ class Answer(InWords):
             f"<td>{neighbor.weight:.2f}</td></tr>"
             for neighbor in self.neighbors
         )
-        head = "<tr><th>neighbor</th><th>says</th><th>distance</th><th>weight</th></tr>"
+        head = "<tr><th>neighbor</th><th>label</th><th>distance</th><th>weight</th></tr>"
         text = escape(self.text).replace("\n", "<br>")
         return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"

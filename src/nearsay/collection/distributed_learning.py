@@ -109,7 +109,7 @@ class DistributedView(View):
 def learned_on(
     cluster: Any, collection: LiveCollection, posterior: str = "auto", n_neighbors: int | str = "auto"
 ) -> Learned:
-    """What ``collection.learn`` would learn, for its argument ``learned``; nothing is written."""
+    """The result of learning on a cluster, for ``collection.learn(learned=…)``; nothing is written."""
     where = str(collection.store.path.resolve()), collection.version
     return collection.tracker.learn(posterior, n_neighbors, make=partial(DistributedView, workers_of(cluster), *where))
 

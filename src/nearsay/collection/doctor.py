@@ -244,7 +244,7 @@ def _counts(collection: LiveCollection) -> dict[str, int]:
 
 
 def _compared(collection: LiveCollection) -> tuple[str, list[str]]:
-    """What was compared with the collection opened again, and what differs."""
+    """Compare the state in memory with the collection opened again; gives what was compared, and what differs."""
     with LiveCollection.open(collection.store.path, read_only=True) as fresh, collection.tracker.lock:
         ours, theirs = collection.state(), fresh.state()
         if ours.version != theirs.version:

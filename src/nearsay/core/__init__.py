@@ -1,1 +1,1 @@
-"""What every package uses: arrays, settings, validation, threads, lazy compiling, cancellation, the terminal."""
+"""Shared by all packages: arrays, settings, validation, threads, lazy compiling, cancellation, the terminal."""

@@ -1,4 +1,4 @@
-"""Checks on what a user passes in, arrays that grow, and rows cut into blocks."""
+"""Validation of arrays, growing arrays, and blocks of rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nearsay.errors import InputError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Squares and sums of squares of anything smaller stay finite in float64.
+# Sums of squares of smaller numbers stay finite in float64.
 LARGEST_VALUE = 1e140
 
-# What helps where rows, as opposed to other matrices, have gaps.
+# Advice for rows with missing numbers.
 HINT_FOR_MISSING = (
     " Where a row may lack whole groups of columns, FusedClassifier answers from the groups it has: put NaN in the"
     " columns of the others."
@@ -36,11 +36,10 @@ READING_A_HEADER = Lock()
 
 
 def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
-    """Give a two-dimensional array of finite numbers, without copying where that can be helped.
+    """Validate rows: a two-dimensional array of finite numbers, copied only if necessary.
 
-    Any numeric type is kept as it is (a folder of uint8 images stays small);
-    whoever computes converts one block of rows at a time. Only the order of
-    bytes becomes the machine's own, which is what products and compiled loops take.
+    Any numeric type is kept (uint8 images stay small); computations convert one
+    block of rows at a time. Only the byte order becomes the machine's own.
 
     >>> as_rows([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -68,7 +67,7 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
 
 
 def _as_numbers(array: np.ndarray, X: Any, name: str) -> np.ndarray:
-    """The less usual types as numbers, in the machine's order of bytes."""
+    """Other types as numbers, in the machine's byte order."""
     if array.dtype.kind == "c":
         raise InputError(
             f"{name} holds complex numbers; real ones are expected. Pass {name}.real, or both parts as columns."
@@ -88,19 +87,19 @@ def _as_numbers(array: np.ndarray, X: Any, name: str) -> np.ndarray:
 
 
 def within_range(values: np.ndarray, dtype: np.dtype[Any] | type[np.floating[Any]]) -> np.ndarray:
-    """Numbers in a type of float; those beyond its range, or too large to square, become the largest that is taken.
+    """Numbers in a float type, clipped to the range in which squares are finite.
 
     >>> within_range(np.array([1.0, -1e60]), np.float32)
     array([ 1.0000000e+00, -3.4028235e+38], dtype=float32)
     """
     end = min(float(np.finfo(dtype).max), LARGEST_VALUE / 2)
-    with np.errstate(over="ignore"):  # what becomes infinite is put right below
+    with np.errstate(over="ignore"):  # infinite values are clipped below
         cast: np.ndarray = np.asarray(values, dtype)
     return cast if not cast.size or max(cast.max(), -cast.min()) <= end else np.clip(cast, -end, end)
 
 
 def refuse_words(X: Any, *, name: str = "X") -> None:
-    """Say which column of a table holds a text that is no number, or a date; anything else passes.
+    """Raise an error that names the first cell with a text that is no number, or with a date.
 
     >>> refuse_words([["1.5", "2"], ["3", "red"]])
     Traceback (most recent call last):
@@ -142,7 +141,7 @@ def _is_word(cell: Any) -> bool:
 
 def _check_finite(array: np.ndarray, name: str) -> None:
     if array.dtype.char in SINGLE_OR_DOUBLE and array.flags.c_contiguous:
-        # The fastest pass there is: NaN and infinity survive a sum of squares. An overflow is looked at again below.
+        # Fastest check: NaN and infinity survive a sum of squares. An overflow is checked again below.
         flat = array.reshape(-1)
         if float(np.vdot(flat, flat)) < LARGEST_VALUE:
             return
@@ -151,7 +150,7 @@ def _check_finite(array: np.ndarray, name: str) -> None:
         low, high = (float(block.min()), float(block.max())) if block.size else (0.0, 0.0)
         if low > -LARGEST_VALUE and high < LARGEST_VALUE:
             continue
-        with np.errstate(invalid="ignore"):  # numbers that signal that they are none
+        with np.errstate(invalid="ignore"):  # signaling NaN
             row, column = np.argwhere(~(np.abs(block.astype(np.float64)) < LARGEST_VALUE))[0]
         value = float(block[row, column])
         kind = "too large to square" if np.isfinite(value) else "not a finite number"
@@ -162,10 +161,10 @@ def _check_finite(array: np.ndarray, name: str) -> None:
 
 
 def as_labels(values: Any) -> np.ndarray:
-    """Labels as an array in which no two of them become the same.
+    """Labels as an array, without merging different ones by conversion.
 
-    numpy makes float64 of [1, 2**63], where whole numbers merge from 2**53 on.
-    Integers that no type of numpy holds together stay Python's own, as objects.
+    numpy converts [1, 2**63] to float64, in which integers from 2**53 on merge.
+    Integers without a common numpy type stay Python objects.
 
     >>> as_labels([1, 2**63, 2**63 + 1])
     array([                  1, 9223372036854775808, 9223372036854775809], dtype=uint64)
@@ -173,7 +172,7 @@ def as_labels(values: Any) -> np.ndarray:
     array([-1, 9223372036854775808, 9223372036854775809], dtype=object)
     """
     array = np.asarray(values)
-    # Floats are what a list of integers may have become; integers among objects have kept their values.
+    # Only a float array may come from integers that merged; integers in an object array have kept their values.
     may_hide_integers = array.dtype.kind == "O" or (array.dtype.kind == "f" and not hasattr(values, "dtype"))
     if array.ndim != 1 or not len(array) or not may_hide_integers or not all(map(_is_integer, values)):
         return array
@@ -187,9 +186,9 @@ def _is_integer(value: Any) -> bool:
 
 
 def places_among(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The place of each label among the classes, −1 for those that are none: an array of the shape of ``labels``.
+    """The index of each label in the classes, −1 for other labels: an array of the shape of ``labels``.
 
-    Labels are compared as Python compares them, so that those of two types of numpy (int64 and uint64) keep apart.
+    Labels are compared in Python, so that int64 and uint64 do not merge.
 
     >>> places_among(np.array(["elm", "oak"]), np.array(["oak", "elm", "ash"]))
     array([ 1,  0, -1])
@@ -200,7 +199,7 @@ def places_among(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:
-    """Give ``k`` as an int that the collection can serve.
+    """Validate the number of neighbors ``k``.
 
     >>> check_n_neighbors(7, 5)
     Traceback (most recent call last):
@@ -220,7 +219,7 @@ def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:
 
 
 def check_sample_weight(sample_weight: Any, n_rows: int) -> np.ndarray:
-    """Give how much every row counts as float64: (n_rows,), none negative and some above 0.
+    """Validate sample weights: (n_rows,) float64, none negative and some above 0.
 
     >>> check_sample_weight([1, -2], 2)
     Traceback (most recent call last):
@@ -243,7 +242,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> np.ndarray:
 
 
 def check_row_numbers(rows: Any, n_rows: int, *, removed: np.ndarray | None = None) -> np.ndarray:
-    """Give the rows that a user named as an array of row numbers (int64), in the order named.
+    """Row numbers (int64) from a list of numbers or a mask, in the given order.
 
     Parameters
     ----------
@@ -292,7 +291,7 @@ def check_row_numbers(rows: Any, n_rows: int, *, removed: np.ndarray | None = No
 
 
 def in_cache_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Zeros that begin with a line of the processor's cache: a vector that lies in two of them is fetched twice.
+    """An array of zeros aligned to cache lines.
 
     >>> in_cache_lines((3, 5), np.float32).ctypes.data % CACHE_LINE
     0
@@ -305,7 +304,7 @@ def in_cache_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def mapped(path: str) -> np.ndarray:
-    """A read-only map of an ``.npy`` file; any number of threads may ask for one."""
+    """A read-only memory map of an ``.npy`` file; thread-safe."""
     with READING_A_HEADER:
         array: np.ndarray = np.load(path, mmap_mode="r")
     return array
@@ -333,12 +332,12 @@ def rows_within(n_bytes: int, row_bytes: int, most: int) -> int:
 
 
 def row_width(items: Any) -> int:
-    """Numbers in each of these rows; 1 where they are other items."""
+    """Numbers per row; 1 for items that are no vectors."""
     return int(items.shape[1]) if isinstance(items, np.ndarray) and items.ndim == 2 else 1
 
 
 def evenly(n: int, most: int) -> np.ndarray:
-    """At most ``most`` of the numbers below ``n``, in even steps from 0; all of them where there are no more.
+    """At most ``most`` of the numbers below ``n``, evenly spaced from 0.
 
     >>> evenly(10, 4), evenly(3, 4)
     (array([0, 2, 5, 7]), array([0, 1, 2]))
@@ -348,7 +347,7 @@ def evenly(n: int, most: int) -> np.ndarray:
 
 
 def mix(x: np.ndarray) -> np.ndarray:
-    """Spread 64 bits evenly (the finalizer of splitmix64). Compiled loops use this same function."""
+    """Hash 64 bits (the finalizer of splitmix64). Also used in compiled loops."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -363,10 +362,10 @@ def largest_norm(X: np.ndarray) -> float:
 
 
 class GrowingArray:
-    """Rows that can be appended to without copying all of them each time (capacity doubles).
+    """An immutable array of rows with amortized appends (capacity doubles).
 
-    An array never changes: ``appended`` gives a longer one, which shares the memory of this one where the place
-    after its last row is still free. So a reader of an array that grows keeps reading what was there before.
+    ``appended`` gives a longer array, which shares the memory of this one if the place after its last row is
+    still free. Readers of the shorter one are not affected.
     """
 
     def __init__(self, first: np.ndarray) -> None:
@@ -387,7 +386,7 @@ class GrowingArray:
 
 
 class _Room:
-    """Memory for the rows of several arrays of different length, the longest of which fills it up to ``_filled``."""
+    """Memory shared by arrays of different length; the longest ends at ``_filled``."""
 
     def __init__(self, store: np.ndarray) -> None:
         self._store = store
@@ -395,7 +394,7 @@ class _Room:
         self._lock = Lock()
 
     def after(self, values: np.ndarray, more: np.ndarray) -> tuple[_Room, np.ndarray]:
-        """``more`` written after ``values``, and where; in new memory if what follows is taken or too short."""
+        """Append ``more`` to ``values``, in new memory if the space after them is used or too short."""
         n, needed = len(values), len(values) + len(more)
         with self._lock:
             room = self

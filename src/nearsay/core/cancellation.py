@@ -33,7 +33,7 @@ def stoppable(check: Callable[[], None] | None) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Raise what the caller's ``check`` raises, if the work was cancelled."""
+    """A cancellation point: calls the caller's ``check``, which raises to stop."""
     check = _check.get()
     if check is not None:
         check()

@@ -65,16 +65,16 @@ def done_without(nanoseconds: float) -> None:
 
 
 def start_compiling() -> None:
-    """Compile from now on, as a process that has worked for a while does."""
+    """Compile all loops from now on."""
     global _decided
     _decided = True
 
 
 @contextmanager
 def forced(compile_all: bool | None) -> Iterator[None]:
-    """Compile every loop inside the block, or none that runs in Python, in all threads. For tests and timings.
+    """Compile all loops inside the block (True), or none that can run in Python (False). For tests and timings.
 
-    None decides inside the block as a new process does.
+    None decides as in a new process. Applies to all threads.
     """
     global _decided, _forced, _spent
     before = _decided, _forced, _spent
@@ -121,7 +121,7 @@ class Loop:
         return self._machine_code
 
     def _step_aside(self, machine_code: Callable[..., Any]) -> None:
-        """Put the dispatcher in the place of this wrapper: a query calls several loops, half a microsecond each."""
+        """Replace this wrapper by the dispatcher, to save half a microsecond per call."""
         home = vars(sys.modules[self.__wrapped__.__module__])
         if home.get(self.__wrapped__.__name__) is self:
             home[self.__wrapped__.__name__] = machine_code

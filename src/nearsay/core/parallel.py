@@ -1,4 +1,4 @@
-"""Work shared among threads: how many there are, what sets that, and BLAS kept from adding its own."""
+"""Threads: their number, parallel loops, and BLAS limited to one thread."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Result = TypeVar("Result")
 Owner = TypeVar("Owner")
 Parameters = ParamSpec("Parameters")
 
-# Over all callers; more wait for their turn, while every caller works on its own items itself.
+# Helper threads over all callers; every caller also works on its own items.
 MOST_HELPERS = 256
 
 _chosen_threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def thread_count() -> int:
-    """How many threads nearsay uses: set by ``threads``, ``NEARSAY_THREADS`` or ``OMP_NUM_THREADS``, or every core."""
+    """The number of threads: set by ``threads``, ``NEARSAY_THREADS`` or ``OMP_NUM_THREADS``; by default all cores."""
     chosen = _chosen_threads.get()
     return _default_threads() if chosen is None else chosen
 
@@ -87,7 +87,7 @@ def cores() -> int:
 def in_jobs(
     method: Callable[Concatenate[Owner, Parameters], Result],
 ) -> Callable[Concatenate[Owner, Parameters], Result]:
-    """A method that runs with the threads that its object's ``n_jobs`` asks for."""
+    """Decorator of methods: use the number of threads of the object's ``n_jobs``."""
 
     @wraps(method)
     def run(self: Owner, *given: Parameters.args, **named: Parameters.kwargs) -> Result:
@@ -101,14 +101,14 @@ def in_jobs(
 
 
 class _OneBlasThread:
-    """Keeps BLAS on one thread while anyone needs that; the last one out puts back what the first one found.
+    """Limits BLAS to one thread while any caller needs that; the last one restores the setting before the first.
 
-    Most BLAS libraries have one setting for the whole process. If every thread restored what it found, one that entered
-    while another was inside would restore one thread, for good. OpenMP keeps a setting for each thread, to be put back
-    by that thread.
+    Most BLAS libraries have one setting for the whole process. If every thread restored the setting it started with,
+    a thread that started while another was active would restore one thread, for good. OpenMP has a setting for each
+    thread, to be restored by that thread.
     """
 
-    _lock = RLock()  # a finalizer or a signal handler may come in while its thread holds it
+    _lock = RLock()  # reentrant: a finalizer or a signal handler may run while its thread holds the lock
     _inside = 0
     _for_all: Any = None
 
@@ -134,9 +134,9 @@ class _OneBlasThread:
 
 
 def _let_others_set() -> None:
-    """Since version 3.8 threadpoolctl lets no other thread set what one has set, until that one puts it back.
+    """Let any thread restore the setting: since version 3.8 threadpoolctl lets only the thread that set it do so.
 
-    Here another thread may be the last one out. Limits that the user holds in this thread stay this thread's.
+    Limits that the user set in this thread are not affected.
     """
     import threadpoolctl
 
@@ -157,12 +157,12 @@ def _blas(*, of_each_thread: bool) -> Any:
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Keep matrix products on the calling thread: nearsay shares out whole blocks of rows instead."""
+    """Limit matrix products to the calling thread: nearsay distributes blocks of rows instead."""
     return _OneBlasThread()
 
 
 def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Do ``work`` on every item, in order, on as many threads as nearsay may use.
+    """Call ``work`` for every item on ``thread_count()`` threads; gives the results in order.
 
     ``work`` should spend its time where Python's lock is released (matrix
     products, compiled loops).
@@ -192,11 +192,11 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
                 except BaseException as error:
                     failed.append((number, error))
 
-        context = copy_context()  # another thread knows nothing of ``threads`` by itself
+        context = copy_context()  # context variables such as that of ``threads`` are not inherited
         helpers = [_helpers().submit(context.copy().run, work_on) for _ in range(workers - 1)]
         work_on()
         for helper in helpers:
-            if not helper.cancel():  # one that has not begun finds nothing left to do
+            if not helper.cancel():  # helpers that have not started find nothing left to do
                 helper.result()
         if failed:
             raise min(failed, key=lambda pair: pair[0])[1]
@@ -205,7 +205,7 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
 
 @lru_cache(maxsize=1)
 def _helpers() -> ThreadPoolExecutor:
-    """Threads that wait for the next call: starting them takes as long as a few queries do. It grows as is needed."""
+    """A growing pool of threads: starting one takes as long as a few queries."""
     return ThreadPoolExecutor(MOST_HELPERS, thread_name_prefix="nearsay")
 
 
@@ -214,7 +214,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def shares(n: int, most: int) -> Iterator[slice]:
-    """Cut ``range(n)`` into even slices of at most ``most``, as many for every thread as for the others.
+    """Cut ``range(n)`` into even slices of at most ``most``, equally many for every thread.
 
     >>> with threads(2):
     ...     [(part.start, part.stop) for part in shares(10, most=4)]

@@ -1,6 +1,6 @@
 """Escape control characters in untrusted text, so that it is safe to print to a terminal.
 
-A label such as ``\\x1b]52;c;…\\x07`` would overwrite the clipboard of whoever lists it, and marks of text direction
+A label such as ``\\x1b]52;c;…\\x07`` would overwrite the clipboard of its reader, and marks of text direction
 change the order in which a line is read. Everything that the command line prints goes through ``printable``.
 """
 

@@ -1,4 +1,4 @@
-"""What command lines share: one line and an exit code for an error, a spinner, JSON, and tables that fit a terminal.
+"""Terminal output of commands: one-line errors with exit codes, progress, JSON, and tables.
 
 All of it is safe for a terminal, whatever names hold: see ``nearsay.core.printable``.
 Results go to stdout, as tables or as JSON and nothing else. Progress goes to stderr,
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FAILED, INTERRUPTED = 1, 130
-# Columns that are written for: a table needs some for its cells, and narrower terminals break its lines.
+# The smallest width of tables; narrower terminals wrap their lines.
 LEAST_WIDTH, LARGEST_WIDTH = 20, 9999
 
-# What typer raises for options that it does not understand; some versions have it from click, others bring their own.
+# typer's usage error; some versions use click's, others have their own.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 class Commands(TyperGroup):
-    """Turns what a user can act on into one line and an exit code; a traceback is for our own mistakes only."""
+    """A command group that prints expected errors as one line with an exit code; only bugs give a traceback."""
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         given, width = os.environ.get("COLUMNS", "80"), shutil.get_terminal_size().columns
@@ -51,13 +51,13 @@ class Commands(TyperGroup):
             with warnings.catch_warnings():
                 warnings.showwarning = self._tell_warning
                 return super().invoke(ctx)
-        except UsageError as error:  # told by typer, with the words that were given
+        except UsageError as error:  # typer prints it, with the arguments
             error.message = printable(error.message)  # type: ignore[attr-defined]
             raise
         except NearsayError as error:
             self._tell(str(error))
             raise typer.Exit(FAILED) from error
-        except BrokenPipeError as error:  # whoever read the output has seen enough
+        except BrokenPipeError as error:  # the reader of the pipe has closed it
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (else the interpreter complains when it ends)
             raise typer.Exit(0) from error
         except (OSError, UnicodeError) as error:
@@ -71,26 +71,26 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from error
 
     def _tell_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        """One line, without the place in the code."""
+        """Print a warning as one line, without the source location."""
         self._tell(str(message))
 
     def _tell(self, message: str) -> None:
         print_errors(f"{self.name}: {self.in_options(message)}")
 
     def in_options(self, message: str) -> str:
-        """The message in the words of the command line, where it names parameters of Python."""
+        """The message with parameters of Python replaced by options of the command line."""
         return message
 
 
 def _in_words(error: Exception) -> str:
-    """What the system says of a file, without numbers."""
+    """The message of an OS error, without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     return str(error)
 
 
 def command_line(name: str, help: str, *, completion: bool = False, commands: type[Commands] = Commands) -> typer.Typer:
-    """A group of commands, still empty."""
+    """A new command group."""
     return typer.Typer(
         cls=commands,
         name=name,
@@ -104,10 +104,10 @@ def command_line(name: str, help: str, *, completion: bool = False, commands: ty
 
 @contextmanager
 def show_progress(doing: str) -> Iterator[Any]:
-    """A spinner on stderr where that is a terminal, nothing elsewhere; gives a function that changes its words."""
+    """A spinner on stderr, if that is a terminal; gives a function that changes its text."""
     from rich.console import Console
 
-    if not sys.stderr.isatty():  # asked of the stream itself: FORCE_COLOR makes rich see terminals everywhere
+    if not sys.stderr.isatty():  # checked on the stream itself: FORCE_COLOR makes rich take anything for a terminal
         yield None
         return
     with Console(stderr=True, markup=False).status(doing) as status:
@@ -116,7 +116,7 @@ def show_progress(doing: str) -> Iterator[Any]:
 
 @contextmanager
 def show_rows(doing: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr with rate and time left where that is a terminal; gives a function of (rows done, in all)."""
+    """A progress bar on stderr, if that is a terminal; gives a function of (rows done, rows in all)."""
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return
@@ -153,7 +153,7 @@ def print_parts(*shown: Any) -> None:
 
 
 def _console() -> Console:
-    """What tables are printed by; every text that it is given, a cell or a line, becomes printable."""
+    """The rich console for tables; all text is escaped by ``printable``."""
     from rich.console import Console
     from rich.text import Text
 
@@ -161,19 +161,19 @@ def _console() -> Console:
         def render_str(self, text: str, **options: Any) -> Text:
             return super().render_str(printable(text), **options)
 
-    # Labels and paths are a user's words: nothing in them is markup. 80 columns and no color where this is a pipe.
+    # No markup in labels and paths. 80 columns and no color in a pipe.
     return PrintableConsole(markup=False, highlight=False)
 
 
 def print_passage(title: str, text: str) -> None:
-    """Print a few sentences below their title, and an empty line."""
+    """Print a title, a paragraph below it, and an empty line."""
     from rich.text import Text
 
     print_parts(Text(printable(title), style="bold"), text, "")
 
 
 def print_lines(*lines: Any) -> None:
-    """Print lines as they are, however long: they can be searched, cut and copied."""
+    """Print lines without wrapping."""
     for line in lines:
         typer.echo(printable(str(line)))
 
@@ -184,10 +184,8 @@ def print_errors(*lines: Any) -> None:
         typer.echo(printable(str(line)), err=True)
 
 
-def empty_table(
-    title: str, *columns: str, numbers: tuple[str, ...] = (), whole: tuple[str, ...] = ("item", "other")
-) -> Table:
-    """A table to add rows to; columns of numbers are flush right, and what is ``whole`` is never shortened."""
+def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """A new table; columns of ``numbers`` are right-aligned, and ids are never shortened."""
     from rich import box
     from rich.table import Table
 
@@ -195,6 +193,6 @@ def empty_table(
     table.show_header = any(columns)
     table.min_width = len(title) + 2  # a title is broken at the width of its table
     for column in columns:
-        overflow: Any = "fold" if column in whole else "ellipsis"
+        overflow: Any = "fold" if column in ("item", "other") else "ellipsis"
         table.add_column(column, justify="right" if column in numbers else "left", overflow=overflow)
     return table

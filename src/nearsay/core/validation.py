@@ -29,7 +29,7 @@ def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any)
 def checked_rows_and_labels(
     estimator: Any, X: Any, y: Any, *, finite: bool = True, **options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Validate rows and labels; no two different labels become equal through a conversion."""
+    """Validate rows and labels, without merging different labels by conversion."""
     refuse_words(X)
     y = None if y is None else checked_labels(y)
     rows, labels = validate_data(estimator, X, y, ensure_all_finite=False, **options)
@@ -56,14 +56,14 @@ def checked_labels(y: Any) -> Any:
         large = labels[np.isfinite(labels) & (np.abs(labels) >= WHOLE_IN_FLOAT)]
         if len(large):
             raise InputError(
-                f"y holds {large[0]:.0f} as {labels.dtype}, which does not tell whole numbers of this size apart. Pass"
+                f"y holds {large[0]:.0f} as {labels.dtype}, which cannot represent all integers of this size. Pass"
                 " integers, for example np.array(labels, dtype=np.uint64), or texts."
             )
     return labels
 
 
 def _without_masks(y: Any) -> Any:
-    """Nullable integers and booleans of pandas as numpy's: as floats, which scikit-learn makes, large ones merge."""
+    """Nullable integers and booleans of pandas as numpy's: scikit-learn would make floats, which merge large ones."""
     columns = [y.dtype] if hasattr(y, "dtype") else list(getattr(y, "dtypes", ()))
     types = {getattr(column, "numpy_dtype", None) for column in columns}
     kept = types.pop() if len(types) == 1 else None

@@ -82,7 +82,7 @@ class Entry:
         return next((place for place in self._places() if all((place / file).exists() for file in self.files)), None)
 
     def place(self, what: str) -> Path:
-        """The same, or an error that says where ``what`` was looked for and which files to put where."""
+        """The same; an error lists the folders that were searched for ``what``, and the files that belong there."""
         folder = self.find()
         if folder is not None:
             return folder

@@ -58,14 +58,14 @@ def content_order(
 
 
 def content_lots(X: np.ndarray) -> np.ndarray:
-    """A number from the content of each row of a table of numbers, as good as random; equal rows have the same."""
+    """A pseudo-random number from the content of each row; equal rows have the same."""
     factors = _factors(X)
     parts = [mix(_bits(block) @ factors) for block in _blocks(X)]
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
 
 def lots_of_ranks(X: np.ndarray) -> np.ndarray:
-    """A number from the places of each row's numbers among those of their columns, constant columns left out.
+    """A pseudo-random number from the ranks of each row's numbers within their columns, without constant columns.
 
     Rows share it that have the same places in another order of columns: their values have to tell them apart.
     """
@@ -92,7 +92,7 @@ def _of_items(X: Any) -> np.ndarray | None:
 
 
 def _factors(X: Any) -> np.ndarray:
-    """An odd number for every column by which its values are multiplied; 0 for a constant one and for a copy."""
+    """An odd factor for every column; 0 for constant columns and copies."""
     first, n_before = None, 0
     differs, digest = np.zeros(X.shape[1], bool), np.zeros(X.shape[1], np.uint64)
     for block in _blocks(X):
@@ -109,7 +109,7 @@ def _factors(X: Any) -> np.ndarray:
 
 
 def _of_distances(X: np.ndarray) -> np.ndarray:
-    """A number from the distances of each row, in any order; then also from the numbers of the rows they lead to."""
+    """A number from the distances of each row, in any order, combined with those of the rows at these distances."""
     lots = np.zeros(len(X), np.uint64)
     for _ in range(2):
         lots = np.concatenate([mix(_bits(block) ^ lots).sum(axis=1) for block in _blocks(X)] or [lots])
@@ -117,14 +117,14 @@ def _of_distances(X: np.ndarray) -> np.ndarray:
 
 
 def _blocks(X: Any) -> Iterator[np.ndarray]:
-    """Rows as float64, some at a time; of shards one after the other, as each is read whole."""
+    """Rows as float64, in blocks; shard by shard, since each is read at once."""
     for part in (shard.opened() for shard in X.shards) if hasattr(X, "shards") else [X]:
         for block in row_blocks(len(part), row_bytes=8 * X.shape[1]):
             yield np.ascontiguousarray(part[block], np.float64)
 
 
 def _bits(block: np.ndarray) -> np.ndarray:
-    """The bits of numbers, high ones mixed into the low ones, which whole numbers lack; the same of 0 and −0."""
+    """Hashed bits of numbers; the same for 0 and −0."""
     block = np.where(np.isnan(block), np.nan, block + 0.0)
     bits = block.view(np.uint64)
     mixed: np.ndarray = bits ^ (bits >> np.uint64(32))

@@ -1,4 +1,4 @@
-"""Decode untrusted pictures: known formats only, converted in bands, within one memory budget.
+"""Safe decoding of untrusted pictures: known formats only, converted in bands, within a memory budget.
 
     file ──► a format of FORMATS? ──► size in the header ──► room in the budget? ──► decoded ──► bands, upright, RGB
                else refused             too large: refused       else it waits
@@ -180,7 +180,7 @@ class Picture:
         return whole
 
     def _brightness(self) -> tuple[float, float]:
-        """What is black and what is white, where pixels have more than 8 bits."""
+        """The black and white levels of pixels with more than 8 bits."""
         if not self._image.mode.startswith("F"):
             return 0.0, 65535.0  # whole numbers use the range of 16 bits, as cameras and scanners do
         low, high = np.inf, -np.inf
@@ -234,7 +234,7 @@ def _tiles(box: tuple[int, int, int, int]) -> Iterator[tuple[int, int, int, int]
 
 
 class _Silence:
-    """How many threads are reading, and what restores the warnings after the last one."""
+    """The number of threads that are reading, and how to restore the warnings after the last one."""
 
     lock = threading.Lock()
     readers = 0

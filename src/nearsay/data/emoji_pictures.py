@@ -25,7 +25,7 @@ from nearsay.errors import InputError, SavedFileError, require
 
 ARTISTS = ("noto", "twemoji")
 SIDE, PER_LINE = 64, 50
-# Of these the drawing says nothing: 259 flags of countries, and five squares of skin color.
+# Left out, since a drawing does not identify them: 259 flags of countries, and five squares of skin color.
 NOT_DRAWN_THINGS = ("country-flag", "skin-tone")
 
 
@@ -110,7 +110,7 @@ def read_emoji(folder: Path, split: str = "train", every_subgroup: bool = False)
 
 
 def _questions(n_emoji: int) -> np.ndarray:
-    """Which pictures are queries: a fixed random half of the second artist's."""
+    """A mask of the queries: a fixed random half of the second artist's pictures."""
     half = np.random.default_rng(0).permutation(n_emoji)[n_emoji // 2 :]
     is_query = np.zeros(len(ARTISTS) * n_emoji, dtype=bool)
     is_query[n_emoji + half] = True

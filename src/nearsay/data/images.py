@@ -81,7 +81,7 @@ def _reason(error: Exception) -> str:
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal: what was made of a file stays good while this is the same.
+    """The SHA-256 of a file in hexadecimal, to detect changes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def image_files(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def named_images(folder: str | os.PathLike[str]) -> list[Path]:
-    """The same by their names alone: a link that leads nowhere is listed too, and there may be none."""
+    """The same by name only, without opening files: broken links are listed too, and the list may be empty."""
     folder = Path(folder)
     files = [
         file
@@ -121,7 +121,7 @@ def named_images(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def check_image_header(path: str | os.PathLike[str], most_pixels: int = MOST_PIXELS) -> str:
-    """Refuse what is no image, and an image of too many pixels, by the first bytes of the file: nothing is decoded.
+    """Raise an error for files that are no images or have too many pixels, by the header; nothing is decoded.
 
     Gives the kind of file as Pillow calls it, such as ``PNG``, whatever the name of the file ends with.
     """

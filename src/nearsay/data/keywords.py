@@ -129,7 +129,7 @@ def rows_and_keywords(X: Any, Y: Any) -> tuple[np.ndarray, Keywords]:
 
 
 def annotated_order(rows: np.ndarray, matrix: csr_array) -> np.ndarray:
-    """All row numbers, in an order that rows decide by their content in any unit, and equal rows by their keywords.
+    """All row numbers in an order that depends only on the content of rows (in any unit) and their keywords.
 
     >>> X, Y = np.array([[1.0], [2.0], [2.0]]), np.array([[1, 0], [0, 1], [1, 1]])
     >>> order, back = annotated_order(X, csr_array(Y)), annotated_order(X[::-1], csr_array(Y[::-1]))
@@ -166,7 +166,7 @@ def aligned(one: Keywords, other: Keywords) -> tuple[csr_array, csr_array]:
 
 
 def check_both_named(words: np.ndarray, named: bool, other_words: np.ndarray, other_named: bool) -> None:
-    """Refuse to match words with column numbers: it is unknown which column is which word."""
+    """Raise an error if only one of two tables has words: columns and words cannot be matched."""
     if named != other_named:
         known = words if named else other_words
         such_as = f" (such as {known.tolist()[0]!r})" if len(known) else ""
@@ -178,7 +178,7 @@ def check_both_named(words: np.ndarray, named: bool, other_words: np.ndarray, ot
 
 
 def column_words(table: Any, n_columns: int) -> tuple[np.ndarray, bool]:
-    """The words that the columns of a table stand for, and whether they are names and not mere numbers from 0."""
+    """The words of the columns of a table, and whether they are names, not just numbers from 0."""
     numbers = np.arange(n_columns)
     if not hasattr(table, "columns"):
         return numbers, False

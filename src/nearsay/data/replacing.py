@@ -13,7 +13,7 @@ from typing import IO, BinaryIO
 
 from nearsay.errors import InputError
 
-# Whoever the umask lets; a file already there says so itself.
+# Permissions of a new file, before the umask; an existing file keeps its own.
 ANYONE = 0o666
 OWNER_ALONE = 0o600
 
@@ -80,7 +80,7 @@ _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def _open_nameless(folder: Path, mode: int) -> int | None:
-    """A file that vanishes unless it is given a name, or None where there is no such thing (only Linux has it)."""
+    """An unnamed temporary file (O_TMPFILE, Linux only), or None."""
     if not hasattr(os, "O_TMPFILE") or not os.path.isdir("/proc/self/fd"):
         return None
     try:

@@ -19,7 +19,7 @@ COLUMNS_SHOWN = 6
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class LabeledRows:
-    """A collection: numbers, and what is known about them. Nothing is copied, and it is immutable.
+    """Rows of numbers with labels, ids and feature groups; immutable, and without copies.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class LabeledRows:
 
     @cached_property
     def label_names(self) -> tuple[Any, ...]:
-        """The distinct labels, sorted; labels that cannot be compared go by type, then by how they print."""
+        """The distinct labels, sorted; labels that cannot be compared by type, then by their text."""
         distinct = set() if self.y is None else set(self.y.tolist())
         try:
             return tuple(sorted(distinct))
@@ -228,7 +228,7 @@ def as_groups(groups: Any, n_rows: int) -> np.ndarray | None:
 
 
 def _as_values(values: Any, n_rows: int, name: str, what: str) -> np.ndarray:
-    """Labels or ids as a one-dimensional array; values of unlike kinds stay themselves, as objects."""
+    """Labels or ids as a one-dimensional array; values of mixed types as objects."""
     if not hasattr(values, "__len__"):
         raise InputError(f"{name} must be a sequence of {what}; got {type(values).__name__}.")
     if isinstance(values, np.ndarray) and values.ndim != 1:

@@ -67,7 +67,7 @@ def joint_histogram(channels: np.ndarray, n_levels: int, n_bands: int = 1) -> np
 
 
 def color_histogram(space: Space, n_levels: int, n_bands: int = 1) -> Callable[[np.ndarray], np.ndarray]:
-    """The measure of a descriptor: the joint histogram of an image in this color space."""
+    """A function that gives the joint histogram of an image in this color space."""
 
     def measure(image: np.ndarray) -> np.ndarray:
         return joint_histogram(space(image), n_levels, n_bands)

@@ -16,7 +16,7 @@ BRIGHTNESS = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 @runtime_checkable
 class ImageDescriptor(Protocol):
-    """Anything that turns an image into a vector, and says what it is called and how its vectors are compared."""
+    """Protocol of descriptors: a function from an image to a vector, with a name and the metric for these vectors."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,7 @@ class ImageDescriptor(Protocol):
 
 @dataclass(frozen=True)
 class Descriptor:
-    """An image as a vector of fixed length: ``descriptor(image)`` is (columns,) float32, whatever the image's size.
+    """A named function from images of any size to vectors of one length: ``descriptor(image)`` is (columns,) float32.
 
     Parameters
     ----------

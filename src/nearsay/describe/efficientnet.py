@@ -38,7 +38,7 @@ class Stage:
     widening: int
 
 
-# Lite0 as published (Tan, Le and others, 2019 and 2020). How many channels there are, the weights say.
+# Lite0 as published (Tan, Le and others, 2019 and 2020). The numbers of channels come from the weights.
 STAGES = (
     Stage(1, kernel=3, stride=1, widening=1),
     Stage(2, kernel=3, stride=2, widening=6),

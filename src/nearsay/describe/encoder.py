@@ -23,7 +23,7 @@ from nearsay.errors import InputError, require, unknown_name
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
-# Less than this is a mistake, and in the end an overflow; 1/255 leaves the levels as they are.
+# A smaller one is a mistake, and may overflow; 1/255 leaves levels from 0 to 255 unchanged.
 SMALLEST_STD = 1e-6
 
 LAYOUTS = ("NCHW", "NHWC")
@@ -82,7 +82,7 @@ class Preprocessing:
     ) -> None:
         if resampling not in RESAMPLINGS:
             raise unknown_name("resampling", resampling, RESAMPLINGS)
-        assign = object.__setattr__  # the one way past a frozen class
+        assign = object.__setattr__  # the class is frozen
         assign(self, "size", as_size(size))
         assign(self, "mean", _as_channels(mean, "mean"))
         assign(self, "std", _as_channels(std, "std"))
@@ -149,7 +149,7 @@ class Encoder(ABC):
         return self._preprocessing.as_dict()
 
     def check_preprocessing(self, recorded: Mapping[str, Any]) -> None:
-        """Raise InputError unless the vectors ``recorded`` was kept with can be compared with this encoder's.
+        """Raise InputError unless vectors made with the ``recorded`` preprocessing can be compared with this encoder's.
 
         Only the preprocessing is compared, not the model itself.
         """

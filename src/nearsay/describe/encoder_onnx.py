@@ -120,7 +120,7 @@ def _only_input(session: Any, path: Path) -> Any:
 
 
 def _declared(given: Any, layout: str, path: Path) -> tuple[int | None, tuple[int | None, int | None]]:
-    """The batch size and the (height, width) that a model asks for; None where any will do."""
+    """The batch size and the (height, width) that a model requires; None for any."""
     shape = [side if isinstance(side, int) else None for side in given.shape]
     if len(shape) != 4:
         raise InputError(f"{path} takes an array of shape {given.shape}; a batch of images has four axes.")

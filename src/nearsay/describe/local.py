@@ -32,7 +32,7 @@ HUES = 36
 # In units of brightness (0 to 255) summed over a patch: less than this is the noise of an even patch.
 FAINTEST = 16.0
 
-# So many patches teach a vocabulary of a thousand words enough.
+# Enough for a vocabulary of a thousand words.
 MOST_IMAGES, MOST_PATCHES = 1000, 100_000
 
 Patches = tuple[np.ndarray, np.ndarray]
@@ -175,7 +175,7 @@ def sift_patches(image: np.ndarray) -> Patches:
 def hue_patches(image: np.ndarray) -> Patches:
     """Which hues there are around each place: (n, 36) float32 of length 1 (0 without color), and the heights.
 
-    A pixel counts as much as it is colorful: the hue of a gray one is chance.
+    Pixels are weighted by their saturation, since the hue of a gray one is arbitrary.
     """
     red, green, blue = np.moveaxis(_large_enough(image).astype(np.float32), 2, 0)
     across, along = (red - green) / np.float32(np.sqrt(2)), (red + green - 2 * blue) / np.float32(np.sqrt(6))

@@ -16,7 +16,7 @@ def contour(image: np.ndarray) -> np.ndarray:
     """Distance of the longest outline from its center at 64 equal steps along it, divided by the mean: (64,).
 
     It starts at the point farthest from the center and goes around with the shape on its right (clockwise on the
-    screen), so it stays as it is when the shape is moved, enlarged or turned, as far as pixels allow; not when it
+    screen), so it does not change when the shape is moved, enlarged or turned, as far as pixels allow; not when it
     is mirrored.
     The shape is what differs from most of the border, dark on light or light on dark. Where there is none, all are 0.
     """

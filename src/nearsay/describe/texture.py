@@ -19,7 +19,7 @@ from nearsay.errors import require
 # Brightness, orange against blue and purple against green (the YIQ of television).
 YIQ = np.array([BRIGHTNESS, [0.596, -0.274, -0.322], [0.211, -0.523, 0.312]], dtype=np.float32)
 
-# A resized image has whole levels of brightness. Means of its pixels are finer, and wavelets feel the difference.
+# Resizing rounds to whole levels of brightness, which changes wavelets: so resize to this, then take block means.
 RESIZED_SIDE = 64
 HAAR_SIDE = 32
 HAAR_SIGNS_SIDE = 16
@@ -27,7 +27,7 @@ HAAR_SIGNS_SIDE = 16
 LARGEST_RESPONSES = 40
 
 GABOR_SIDE = 128
-# A mean phase says the more the fewer stripes a block holds: found on a smaller image.
+# Mean phases tell more where a block holds few stripes: they are computed on a smaller image.
 PHASES_SIDE = 64
 PHASES = 8
 # Changes of brightness by less than 5 % are taken for noise.

@@ -44,7 +44,7 @@ STORAGES = {
 
 
 class _Storage(NamedTuple):
-    """A run of numbers that lies elsewhere in the file."""
+    """The numbers of one or several tensors, stored elsewhere in the file."""
 
     kind: str
     key: str
@@ -52,7 +52,7 @@ class _Storage(NamedTuple):
 
 
 class _Tensor(NamedTuple):
-    """A view of such a run."""
+    """A view of a storage."""
 
     storage: _Storage
     offset: int
@@ -74,7 +74,7 @@ class _Rebuild:
         return _Tensor(storage, offset, tuple(shape), tuple(strides))
 
 
-# All that a file may name. The kinds of numbers are strings here: nothing can be called on them or written to them.
+# The only names allowed in a file. Types of numbers are strings here: they cannot be called or written to.
 ALLOWED: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
     ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
@@ -83,7 +83,7 @@ ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class _Refused(Exception):
-    """A file names something that weights have no use for."""
+    """A file names something other than ordered dicts, tensors and types of numbers."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -116,7 +116,7 @@ def read_torch_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         return {name: _view(tensor, numbers) for name, tensor in _named_tensors(saved)}
     except _Refused as error:
         raise SavedFileError(
-            f"{path} names {error}, which weights have no use for. Nothing of it was run. Read only files that hold a"
+            f"{path} names {error}, which a state dict does not need. No code was run. Read only files that hold a"
             " state dict, and if this one should, fetch it again from where you trust it."
         ) from error
     except Exception as error:  # a damaged pickle can surface as nearly any of them
@@ -168,7 +168,7 @@ def _from_archive(path: Path) -> tuple[Any, Callable[[_Storage], np.ndarray]]:
 def _unpickled(file: Any) -> Any:
     start = file.tell()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
-        # A memo is as long as the largest number in it says, so one that nothing led up to would fill the memory.
+        # The memo of a pickle grows to the largest index: one out of order could fill the memory.
         if "PUT" in opcode.name and isinstance(argument, int) and argument > count:
             raise ValueError("its memo is out of order")
     file.seek(start)

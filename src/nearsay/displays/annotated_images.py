@@ -1,4 +1,4 @@
-"""Images with their true and predicted keywords, and the neighbors that gave them."""
+"""Images with their true and predicted keywords, and the neighbors that voted for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LETTERS_IN_A_LINE = 24
 
 @dataclass(frozen=True)
 class AnnotatedImage:
-    """One image of the picture.
+    """One image of the grid.
 
     Attributes
     ----------
@@ -44,14 +44,14 @@ class AnnotatedImage:
 class AnnotatedImagesDisplay:
     """A grid of images, each with its neighbors below and its keywords beside it.
 
-    Predicted words are in order, right ones in blue with a check, others in orange; words that were missed stand last.
+    Predicted words are in order, right ones in blue with a check, others in orange; missed words come last.
     Build it with :meth:`from_estimator` or :meth:`from_predictions`, or from a list of ``AnnotatedImage``.
 
     Attributes
     ----------
     items : list of AnnotatedImage
     figure_, ax_
-        Where it was drawn: ``ax_`` is (n_items,). There after ``plot``.
+        The matplotlib figure and axes, set by ``plot``; ``ax_`` is (n_items,).
 
     >>> from nearsay.displays.annotated_images import AnnotatedImage
     >>> item = AnnotatedImage(np.zeros((4, 6)), ["sky", "sun"], ["sky", "tree"], [0.9, 0.4])

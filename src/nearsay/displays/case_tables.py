@@ -1,4 +1,4 @@
-"""The tables of past cases that a posterior reads its probabilities from."""
+"""Plots of the tables of past cases from which a posterior gets its probabilities."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ LEGEND_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
 
 
 class CaseTableDisplay:
-    """The tables of past cases of a posterior: a bar chart of each simple table, a map of each joint one.
+    """The tables of past cases of a posterior: a bar chart of each simple table, a heat map of each joint one.
 
-    Heights and shades are the probabilities that are read from the cells.
-    Small tables have them written, with the number of past cases below; in a
-    larger map a dot marks a cell without a case (not between classes, where
-    most are).
+    Heights and shades are the probabilities of the cells. Small tables show
+    them as numbers, with the number of past cases below; in a larger map a dot
+    marks a cell without a case (not between classes, where most have none).
     Build it with :meth:`from_estimator` or :meth:`from_tables`; there is no
     ``from_predictions``, because the tables are learned in ``fit`` and
     predictions do not change them.
@@ -40,7 +39,7 @@ class CaseTableDisplay:
     ----------
     tables : list of CaseTable
     figure_, ax_
-        Where it was drawn: ``ax_`` is (n_tables,). There after ``plot``.
+        The matplotlib figure and axes, set by ``plot``; ``ax_`` is (n_tables,).
 
     >>> import numpy as np
     >>> from nearsay.displays import CaseTableDisplay
@@ -93,7 +92,7 @@ class CaseTableDisplay:
 
 
 def tables_of(estimator: Any) -> list[CaseTable]:
-    """The tables of a fitted NeighborClassifier, its classes named; none where its posterior keeps none."""
+    """The tables of a fitted NeighborClassifier, with names of classes; none if its posterior has none."""
     posterior: Any = getattr(estimator, "posterior_", None)
     if posterior is None:
         return []
@@ -118,7 +117,7 @@ def _with_names(table: CaseTable, names: list[Any]) -> CaseTable:
 
 
 def without_empty_end(table: CaseTable) -> CaseTable:
-    """The table up to the last cell with a case: beyond some rank nothing was ever true."""
+    """The table up to the last cell with a case."""
     if _is_of_classes(table.axes[-1]):
         return table
     nonempty = np.flatnonzero(np.atleast_2d(table.cases).any(axis=0))
@@ -128,7 +127,7 @@ def without_empty_end(table: CaseTable) -> CaseTable:
 
 
 def _panel_size(table: CaseTable) -> tuple[float, float]:
-    """Width and height in inches: room for what is written in each cell, or a square for many."""
+    """Width and height in inches: room for the numbers in each cell, or a square for many."""
     across = len(table.ticks[-1])
     width = 1.6 + 0.55 * max(across, 4) if across <= FEW_CELLS else 6.2
     if table.cases.ndim == 1:
@@ -152,7 +151,7 @@ def _draw_map(ax: Any, table: CaseTable) -> None:
 
     down, across = table.probability.shape
     square = all(map(_is_of_classes, table.axes))
-    # Under a square root the small probabilities, of which there are most, show too.
+    # The square root makes small probabilities visible, which are the most frequent.
     largest = float(table.probability.max())
     top = 1.0 if largest > 0.5 else largest or 1.0
     shades, norm = LinearSegmentedColormap.from_list("shades", SHADES), PowerNorm(0.5, vmin=0, vmax=top)
@@ -193,13 +192,13 @@ def _name_last_axis(ax: Any, table: CaseTable, *, left_out: int) -> None:
 
 
 def _written(table: CaseTable) -> np.ndarray:
-    """Each cell in words: the probability, and below it the number of cases."""
+    """The text of each cell: the probability, and below it the number of cases."""
     pairs = zip(table.probability.ravel(), table.cases.ravel(), strict=True)
     return np.array([f"{p:.3f}\nn={count:,.0f}" for p, count in pairs]).reshape(table.cases.shape)
 
 
 def _few_ticks(ticks: Sequence[Any]) -> tuple[list[int], list[str]]:
-    """Places and words of the ticks that fit: all of a few, evenly spaced ones of many.
+    """Positions and labels of ticks: all of a few, evenly spaced ones of many.
 
     >>> _few_ticks(["oak", 0.123456, "a name that goes on and on"])
     ([0, 1, 2], ['oak', '0.123', 'a name that goe…'])

@@ -1,4 +1,4 @@
-"""Shared by all displays: colors, axes, checks of what is passed, small images."""
+"""Drawing functions shared by all displays: colors, axes, checks of arguments, thumbnails."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.displays.voronoi import Frame
 from nearsay.errors import InputError
 
-# Okabe and Ito (2008): told apart with any kind of color vision, but only seven.
+# Okabe and Ito (2008): distinct for any kind of color vision, but only seven.
 FEW_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 # Petroff (2021), optimized for ten.
 MANY_COLORS = (
     *("#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6"),
     *("#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"),
 )
-# Shapes tell classes apart where colors do not (print, more than ten classes).
+# Shapes distinguish classes where colors do not (print, more than ten classes).
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
-# Lines are told apart by their dashes where colors do not show.
+# Dashes distinguish lines where colors do not show.
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 INK = "#222222"
 PALE_INK = "#8a8a8a"
@@ -45,7 +45,7 @@ def class_colors(n_classes: int) -> list[str]:
 
 
 def tinted(color: str, strength: float) -> tuple[float, float, float]:
-    """The color laid thinly on white: opaque, so that what lies below never shines through.
+    """A tint of the color: mixed with white, and opaque.
 
     >>> tinted("#000000", 0.25)
     (0.75, 0.75, 0.75)
@@ -56,7 +56,7 @@ def tinted(color: str, strength: float) -> tuple[float, float, float]:
 
 def method_style(number: int, count: int, name: str) -> dict[str, Any]:
     """Color, dashes and marker of the line of one of ``count`` methods."""
-    # Colors repeat after ten methods; there the dashes take one step more, so that no line comes twice.
+    # Colors repeat after ten methods; the dashes then shift by one, so that no style comes twice.
     dashes = number + number // len(MANY_COLORS)
     return {
         "color": class_colors(count)[number],
@@ -71,7 +71,7 @@ def method_style(number: int, count: int, name: str) -> dict[str, Any]:
 
 
 def as_written(label: Any) -> str:
-    """A label for matplotlib to draw as it is: dollars start no formula, a leading underscore hides nothing.
+    """A label escaped for matplotlib: dollars start no formula, a leading underscore hides nothing.
 
     >>> as_written("$5"), as_written("_x"), as_written(7)
     ('\\\\$5', ' _x', '7')
@@ -81,7 +81,7 @@ def as_written(label: Any) -> str:
 
 
 def shortened(text: str, most_letters: int) -> str:
-    """The text, with its end cut off where it is longer.
+    """The text, cut to this length.
 
     >>> shortened("golden retriever", 7)
     'golden…'
@@ -90,7 +90,7 @@ def shortened(text: str, most_letters: int) -> str:
 
 
 def in_lines(parts: list[str], most_letters: int) -> str:
-    """The parts with dots between them, as many in a line as fit; one that is too long by itself is cut.
+    """The parts joined by dots and wrapped into lines; a part that is too long is cut.
 
     >>> print(in_lines(["says dog", "right", "5 of 7 neighbors"], most_letters=20))
     says dog · right
@@ -113,7 +113,7 @@ def fresh_axes(width: float, height: float) -> Any:
 
 
 def panels(ax: Any, n_rows: int, n_columns: int, what: str, **layout: Any) -> np.ndarray:
-    """(n_rows, n_columns) axes: those of ``ax``, or new ones; ``what`` says in an error what they are for."""
+    """(n_rows, n_columns) axes: those of ``ax``, or new ones; ``what`` is their purpose, for errors."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -128,7 +128,7 @@ def panels(ax: Any, n_rows: int, n_columns: int, what: str, **layout: Any) -> np
 
 
 def save_figure(figure: Any, path: Path, **options: Any) -> None:
-    """Save a picture as every file is saved, whole or not at all; ``options`` are those of ``savefig``."""
+    """Save a figure atomically; ``options`` are those of ``savefig``."""
     with replacing(path) as out:
         figure.savefig(out, format=path.suffix[1:] or None, **options)
 
@@ -178,7 +178,7 @@ def as_images(images: Any, *, count: int, name: str = "images") -> np.ndarray:
     return array
 
 
-def as_image(image: Any, *, name: str = "query_image") -> np.ndarray:
+def as_image(image: Any) -> np.ndarray:
     """One image as (height, width) or with colors; a flat square one is folded.
 
     >>> as_image(np.zeros(64)).shape
@@ -186,12 +186,12 @@ def as_image(image: Any, *, name: str = "query_image") -> np.ndarray:
     """
     array = np.asarray(image)
     one_flat_row = array.ndim == 2 and len(array) == 1
-    only: np.ndarray = as_images(array if one_flat_row else array[None], count=1, name=name)[0]
+    only: np.ndarray = as_images(array if one_flat_row else array[None], count=1, name="query_image")[0]
     return only
 
 
 def one_row(query: Any) -> Any:
-    """The query as a table of one row; a DataFrame of one row stays one.
+    """The query as an array of one row; a DataFrame of one row stays one.
 
     >>> one_row([1, 2]).shape
     (1, 2)
@@ -203,7 +203,7 @@ def one_row(query: Any) -> Any:
 
 
 def one_label(y: Any) -> Any:
-    """The label of the one row that is shown: by itself, or in an array of one; None where it is not known.
+    """The label of the row that is drawn, alone or in an array of one; None if it is not known.
 
     >>> one_label(["cat"]), one_label("cat"), one_label(None)
     ('cat', 'cat', None)
@@ -215,7 +215,7 @@ def one_label(y: Any) -> Any:
 
 
 def by_method(given: Any, name: str = "answers") -> dict[str, Any]:
-    """What several methods gave, as {method: what it gave}; that of one method alone goes by ``name``.
+    """Results by method; those of a single method get the key ``name``.
 
     >>> by_method([1, 2]), by_method({"votes": [1, 2]})
     ({'answers': [1, 2]}, {'votes': [1, 2]})
@@ -227,7 +227,7 @@ def by_method(given: Any, name: str = "answers") -> dict[str, Any]:
 
 
 def estimators_by_method(given: Any) -> dict[str, Any]:
-    """{method: estimator}; one estimator alone goes by the name of its class."""
+    """{method: estimator}; a single estimator gets the name of its class."""
     return by_method(given, type(given).__name__)
 
 
@@ -242,7 +242,7 @@ def check_hedged(estimator: Any) -> HedgedClassifier:
 
 
 def leaf_probabilities(hedged: HedgedClassifier, X: Any) -> np.ndarray:
-    """(n_rows, n_leaves) what a fitted HedgedClassifier gives the leaves of its taxonomy."""
+    """(n_rows, n_leaves) probabilities of the leaves by a fitted HedgedClassifier."""
     p_node: np.ndarray = hedged.predict_proba_nodes(X)
     return p_node[:, : hedged.taxonomy_.n_leaves]  # leaves are the first nodes
 
@@ -263,7 +263,7 @@ def label_numbers(labels: Any, classes: np.ndarray, *, count: int) -> np.ndarray
 
 
 def check_holds(neighbors: np.ndarray, count: int, *, name: str) -> None:
-    """Whether there is something to draw for every neighbor."""
+    """Check that there is something to draw for every neighbor."""
     if max(neighbors, default=-1) >= count:
         raise InputError(
             f"Row {max(neighbors)} is a neighbor, but {name} holds only {count} rows."
@@ -281,7 +281,7 @@ def images_of(neighbors: list[int], images: Any) -> np.ndarray:
 
 
 def draw_thumbnail(ax: Any, image: np.ndarray, at: np.ndarray, color: Any, *, size: float, layer: float) -> None:
-    """The image at a place of the axes, ``size`` points high, with a colored rim."""
+    """Draw the image at a position of the axes, ``size`` points high, with a colored border."""
     from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 
     picture = OffsetImage(image, zoom=size / image.shape[0], cmap="gray_r", interpolation="nearest")
@@ -290,7 +290,7 @@ def draw_thumbnail(ax: Any, image: np.ndarray, at: np.ndarray, color: Any, *, si
 
 
 def fit_frame(ax: Any, frame: Frame) -> None:
-    """Show exactly the frame; with equal units on both axes unless that makes a ribbon of it."""
+    """Set the limits to the frame, with equal units on both axes unless it is too narrow for that."""
     ax.set(xlim=(frame.left, frame.right), ylim=(frame.bottom, frame.top))
     if _equal_units(frame):
         ax.set_aspect("equal")
@@ -308,14 +308,14 @@ def _equal_units(frame: Frame) -> bool:
 
 
 def marker(number: int) -> str:
-    """The shape of a class; they repeat after eleven."""
+    """The marker of a class; they repeat after eleven."""
     return MARKERS[number % len(MARKERS)]
 
 
 def name_classes(ax: Any, names: dict[int, str], colors: list[str], *, shapes: bool, below: bool = False) -> None:
     """A legend of the classes by number to the right of the axes, where it covers nothing.
 
-    ``shapes`` says whether the rows are drawn in the shapes of their classes, or as something else.
+    ``shapes`` : whether the rows are drawn with the markers of their classes.
     """
     from matplotlib.lines import Line2D
 

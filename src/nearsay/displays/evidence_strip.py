@@ -25,7 +25,7 @@ class EvidenceDisplay:
     """One query image, then its neighbors, nearest first, with labels and distances.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`. A neighbor that voted for the answer
-    has a blue rim; one that did not, a dashed orange one. At most ten
+    has a blue border; one that did not, a dashed orange one. At most ten
     neighbors are shown.
 
     Attributes
@@ -34,7 +34,7 @@ class EvidenceDisplay:
         From ``explain``.
     neighbor_images : (n_shown, height, width)
     figure_, ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.displays import EvidenceDisplay
@@ -138,12 +138,12 @@ def explained(estimator: Any, row: Any) -> Evidence:
 
 
 def strip_width(n_shown: int) -> float:
-    """How many inches a strip of so many neighbors takes."""
+    """The width of a strip of so many neighbors, in inches."""
     return 1.0 + 1.05 * max(n_shown, 3)
 
 
 def headline(evidence: Evidence, n_shown: int, true_label: Any, names: Mapping[Any, str] | None = None) -> str:
-    """The answer, whether it is right, and how many neighbors say so, of one query's evidence."""
+    """A title: the answer, whether it is right, and how many neighbors voted for it."""
     k = len(evidence.neighbors)
     parts = [f"says {word_of(evidence.label, names)} (p = {evidence.probability:.2f})"]
     if true_label is not None:
@@ -158,7 +158,7 @@ def headline(evidence: Evidence, n_shown: int, true_label: Any, names: Mapping[A
 
 @dataclass(frozen=True)
 class StripTile:
-    """What stands in a strip: an image with words below, or the words alone; a note below; a rim in ``color``, hex."""
+    """One tile of a strip: an image with words below, or words only; a note below; a border in ``color``, hex."""
 
     image: np.ndarray | None
     color: str
@@ -176,7 +176,7 @@ class StripTile:
 
 
 def draw_strip(ax: Any, query: StripTile, neighbors: list[StripTile]) -> tuple[float, float]:
-    """The query, then its neighbors, each of height 1 from left to right; gives the right and the lower end."""
+    """Draw the query, then its neighbors, each of height 1, from left to right; gives the right and the lower end."""
     note_at = -0.08 - LINE * max(len(tile.lines_below) for tile in (query, *neighbors))
     left, right = 0.0, query.width
     _draw_tile(ax, query, left, note_at)

@@ -26,7 +26,7 @@ class KCurveDisplay:
     chosen : int
         The k that the classifier uses, or the best one.
     figure_, ax_
-        Where it was drawn: ``ax_`` is a pair, accuracy above log posterior. There after ``plot``.
+        The matplotlib figure and axes, set by ``plot``; ``ax_`` is a pair, accuracy above log posterior.
 
     >>> import nearsay as ns
     >>> from nearsay.displays import KCurveDisplay
@@ -50,8 +50,8 @@ class KCurveDisplay:
         ----------
         estimator : fitted NeighborClassifier
         X, y : rows and their labels, optional
-            What the votes of 1, 2, … neighbors say about these rows. Without them, the leave-one-out curve that a
-            classifier with ``n_neighbors="auto"`` chose its k from.
+            Held-out rows on which every k is tried. Without them, the leave-one-out curve by which a classifier with
+            ``n_neighbors="auto"`` chose its k.
         ax : a pair of matplotlib axes, optional
             One for accuracy, one for the log posterior.
         """
@@ -105,7 +105,7 @@ class KCurveDisplay:
         from matplotlib.ticker import MaxNLocator
 
         at = values[self.k == self.chosen]
-        # A few k are dots on a line; many are a line.
+        # A few k are drawn as dots.
         panel.plot(
             self.k, values, color=drawing.AGREES, linewidth=1.6, marker="o" if len(self.k) <= 30 else "", markersize=3.5
         )
@@ -125,7 +125,7 @@ def _most_probable(y_prob: Any, classes: Any) -> np.ndarray:
 
 
 def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:
-    """What the votes of the nearest 1, 2, … training rows say about other rows."""
+    """The curve of the votes of the nearest 1, 2, … training rows, on other rows."""
     if not isinstance(estimator, NeighborEstimator):
         raise InputError(f"A k curve is that of a NeighborClassifier; got {type(estimator).__name__}.")
     if y is None:
@@ -135,7 +135,7 @@ def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:
     most = max(largest_k(len(known)), model.n_neighbors)
     table = estimator.nearest(X, most)
     truth = drawing.label_numbers(y, model.classes, count=len(table))
-    # The rows stand behind those the classifier was fitted on; none of them is a neighbor, and each counts once.
+    # These rows are numbered after the training rows; none of them is a neighbor, and each has weight 1.
     rows = np.arange(len(known), len(known) + len(truth))
     curve, _ = curves_of(
         [(rows, table)],

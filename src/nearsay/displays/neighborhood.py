@@ -1,4 +1,4 @@
-"""A query among the rows: its neighbors, the links to them, and how they voted."""
+"""Plot of a query in the plane with links to its neighbors, and their votes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from nearsay.displays import drawing
 from nearsay.displays.voronoi import Frame
 
-# More little images than this cover one another; then only the query and its neighbors are shown as images.
+# More thumbnails than this would overlap; then only the query and its neighbors are shown as images.
 MOST_THUMBNAILS = 150
 
 
@@ -28,7 +28,7 @@ class NeighborhoodDisplay:
     evidence : Evidence
         From ``explain``: neighbors, vote, label, probability.
     figure_, ax_, vote_ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.displays import NeighborhoodDisplay
@@ -112,7 +112,7 @@ class NeighborhoodDisplay:
         return display.plot(ax=ax)
 
     def plot(self, ax: Any = None) -> NeighborhoodDisplay:
-        """Draw on ``ax``, or on a new figure; the vote stands to the right of it."""
+        """Draw on ``ax``, or on a new figure, with the votes to the right."""
         frame = Frame.around(np.vstack([self.points, self.place]))
         ax = drawing.fresh_axes_for(frame) if ax is None else ax
         colors = drawing.class_colors(len(self.classes))

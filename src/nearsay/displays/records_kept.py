@@ -1,4 +1,4 @@
-"""Records against truth: whether answers are right as often as past cases like them were."""
+"""Calibration plot of records: the accuracy of answers against that of similar past cases."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nearsay.metrics.probability import ReliabilityBins, bins_of
 
 
 class RecordDisplay(BinsDisplay):
-    """How often past cases like the answers were right, against the answers; on the diagonal records are true.
+    """The accuracy of past cases like an answer against that of the answers; on the diagonal records are accurate.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
     ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars show where the true share lies nineteen times in twenty, the
-    legend the mean gap between the two. A record of few cases is off by
-    chance itself. An answer unlike every past case has none, and is left out.
+    size, bars are 95 % intervals of the true share, the
+    legend the mean gap between the two. Records of few cases are
+    noisy. An answer unlike every past case has none, and is left out.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class RecordDisplay(BinsDisplay):
         The mean of \\|accuracy − confidence\\| over the answers.
     name : str
     figure_, ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> clf = ns.NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0], [5.0], [6.0]], list("aabb"))

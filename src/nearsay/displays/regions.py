@@ -1,4 +1,4 @@
-"""Decision regions of any classifier of rows in the plane; Voronoi cells where one neighbor decides."""
+"""Decision regions of any classifier of two features; exact Voronoi cells for one Euclidean neighbor."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TINTS = (0.14, 0.46)
 
 
 class DecisionRegionsDisplay:
-    """The predicted class at every place of the plane, and the rows behind it.
+    """The predicted class at every point of the plane, and the training rows.
 
     Build it with :meth:`from_estimator`; there is no ``from_predictions``,
-    because the classifier is asked at every place of the plane. With one Euclidean neighbor the
-    regions are drawn as exact unions of Voronoi cells; otherwise the plane is
-    sampled on a grid, and a paler tint means less sure.
+    because the classifier is evaluated on a grid. With one Euclidean neighbor
+    the regions are drawn as exact unions of Voronoi cells. A paler tint means a
+    lower probability.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class DecisionRegionsDisplay:
     cells : VoronoiCells or None
         The cell of every distinct row.
     figure_, ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.displays import DecisionRegionsDisplay
@@ -144,7 +144,7 @@ class DecisionRegionsDisplay:
 
     def _draw_grid(self, ax: Any, colors: list[str]) -> None:
         low, high = TINTS
-        # Chance is as unsure as a winner can be.
+        # The smallest possible probability of the most probable class.
         chance = 1 / len(self.classes)
         sure = np.ones(self.regions.shape) if self.sureness is None else self.sureness
         strength = low + (high - low) * np.clip((sure - chance) / max(1 - chance, 1e-12), 0, 1)
@@ -160,7 +160,7 @@ class DecisionRegionsDisplay:
         xs, ys = grid_lines(self.frame, len(self.regions))
         for number in np.unique(self.regions):
             here = self.regions == number
-            if not here.all():  # a class alone has no border, and looking for one makes matplotlib warn
+            if not here.all():  # a single class has no border, and matplotlib would warn
                 ax.contour(xs, ys, here, levels=[0.5], colors=drawing.INK, linewidths=0.9, zorder=1)
 
     def _draw_cells(self, ax: Any, colors: list[str], cells: VoronoiCells, cell_classes: np.ndarray) -> None:
@@ -214,7 +214,7 @@ def _classes(estimator: Any) -> np.ndarray:
 
 
 def _one_euclidean_neighbor(estimator: Any) -> bool:
-    """Whether the regions are Voronoi cells: one neighbor decides, and nearest means nearest on paper."""
+    """Whether the regions are Voronoi cells: one neighbor, by Euclidean distance in the plane."""
     if not hasattr(estimator, "metric"):
         return False
     k = getattr(estimator, "n_neighbors_", getattr(estimator, "n_neighbors", None))

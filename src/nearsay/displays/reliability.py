@@ -1,4 +1,4 @@
-"""Calibration: whether answers are right as often as their probabilities say."""
+"""Reliability diagrams: accuracy of answers against their confidence."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CURVE = "reliability curve"
 
 
 class BinsDisplay:
-    """Confidence of answers, in bins, against the share that was right: a curve that should follow the diagonal."""
+    """Base of calibration plots: accuracy against confidence, in bins; the ideal is the diagonal."""
 
     bins: ReliabilityBins
     x_label: str
 
     @property
     def _legend(self) -> str:
-        """What the legend calls the curve."""
+        """The name of the curve in the legend."""
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Self:
@@ -34,11 +34,11 @@ class BinsDisplay:
 
 
 class ReliabilityDisplay(BinsDisplay):
-    """Confidence in the answers against the share that was right; on the diagonal the probabilities are calibrated.
+    """Reliability diagram: accuracy against confidence, in bins; on the diagonal probabilities are calibrated.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
     ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars show where the true share lies nineteen times in twenty, the
+    size, bars are 95 % intervals of the true share, the
     legend the expected calibration error.
 
     Attributes
@@ -48,7 +48,7 @@ class ReliabilityDisplay(BinsDisplay):
     calibration_error : float
     name : str
     figure_, ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> from nearsay.displays import ReliabilityDisplay
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
@@ -119,7 +119,7 @@ class ReliabilityDisplay(BinsDisplay):
 
 
 def draw_bins(ax: Any, bins: ReliabilityBins, label: str, x_label: str) -> None:
-    """Draw confidence, bin by bin, against the share that was right, in the next color of the axes."""
+    """Draw accuracy against confidence, bin by bin, in the next color of the axes."""
     before = sum(line.get_gid() == CURVE for line in ax.lines)
     if before == 0:
         ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
@@ -146,7 +146,7 @@ def draw_bins(ax: Any, bins: ReliabilityBins, label: str, x_label: str) -> None:
 
 
 def _fit_square(ax: Any) -> None:
-    """Both axes from the tenth below all that is drawn up to 1, so that the diagonal is one."""
+    """Limit both axes to the same range: from the tenth below all points up to 1."""
     low = np.floor(10 * min(ax.dataLim.x0, ax.dataLim.y0)) / 10
     beyond = 0.02 * (1 - low)  # room for markers at 1
     ax.set(xlim=(low, 1 + beyond), ylim=(low, 1 + beyond), aspect="equal")

@@ -1,9 +1,9 @@
-"""Voronoi cells inside a frame: where each point is the nearest one.
+"""Voronoi cells of points, clipped to a frame.
 
-The points are mirrored at the four sides of the frame. A place inside lies
-nearer to a point than to that point's mirror image, and on the side exactly
-between the two, so the sides become borders of cells: nothing has to be cut
-off afterwards, and one point alone or points on a line are no special case.
+The points are mirrored at the four sides of the frame. A side is equally far
+from a point and its mirror image, so the sides become borders of cells: nothing
+has to be clipped afterwards, and a single point or points on a line are no
+special case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Frame(NamedTuple):
         """
         low, high = points.min(axis=0), points.max(axis=0)
         sides = high - low
-        # Points on a line, or all in one place, leave a side without length to take a share of.
+        # Points on a line, or all equal, span a side of length 0.
         sides[sides == 0] = sides.max() or 1.0
         # Far from zero, a tiny margin would be lost in rounding.
         free = np.maximum(margin * sides, 1e-9 * np.abs(points).max())
@@ -49,7 +49,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class VoronoiCells:
-    """One cell a point.
+    """The Voronoi cell of each point, and the borders between cells.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ def voronoi_cells(points: np.ndarray, frame: Frame) -> VoronoiCells:
     """
     from scipy.spatial import Voronoi
 
-    # Around zero and of size one, so that rows far from zero lose no digits. One scale for
-    # both axes: another one for each would move the borders.
+    # Centered and scaled, so that rows far from zero lose no digits. One scale for both
+    # axes: different ones would move the borders.
     origin = np.array([frame.left, frame.bottom])
     scale = max(frame.width, frame.height)
     inside = (points - origin) / scale

@@ -1,4 +1,4 @@
-"""How far apart two items are: by name, by function, or by matrix."""
+"""Distances between items: by name, as a function, or as a matrix."""
 
 from nearsay.core.lazy import attach
 

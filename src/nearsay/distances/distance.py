@@ -1,4 +1,4 @@
-"""What a distance is: how rows are checked, compared, and brought into the form that is searched fast.
+"""The base class of distances: checking rows, measuring pairs, and the Euclidean form for fast search.
 
 A distance compares items of any kind. Most compare vectors, and of those many
 have a *Euclidean form*: a map of the rows after which the order by this
@@ -21,11 +21,11 @@ from nearsay.errors import InputError
 
 
 class Distance(ABC):
-    """How far apart two items are."""
+    """Base class of distances between two items."""
 
     name: str
     has_euclidean_form: bool = False
-    # With t the squared Euclidean distance of two rows in that form: this distance is form_share · t, or its root.
+    # The distance of two rows is form_share · t, or its root, where t is their squared Euclidean distance in that form.
     form_share: ClassVar[float] = 1.0
     form_squared: ClassVar[bool] = False
     # Whether b is as far from a as a from b, to the last bit. Collections take such distances only.
@@ -34,14 +34,14 @@ class Distance(ABC):
     pairs_are_quick: ClassVar[bool] = False
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
-        """Give the items as this distance needs them, or say what is wrong.
+        """The items as this distance needs them; an error says what is wrong.
 
         ``like`` holds items already accepted; the new ones must fit them (same number of columns).
         """
         return as_rows(items, name=name, width=None if like is None else like.shape[1])
 
     def check_added(self, items: Any, like: Any) -> Any:
-        """The same for items that are to join those already accepted."""
+        """The same for items to be added to those already accepted."""
         return self.check(items, like=like)
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Distance(ABC):
         """
 
     def uncompiled_ns(self, n_columns: int) -> float:
-        """Nanoseconds that measuring two items takes in numpy or Python, where compiled loops could do it sooner."""
+        """Nanoseconds per pair in numpy or Python, to decide whether compiling pays off."""
         return 0.0
 
     def measure(self, Q: Any, X: Any, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
@@ -90,9 +90,9 @@ class Distance(ABC):
         raise TypeError(f"{self.name} has no Euclidean form.")
 
     def form_rounding(self, largest_norm: float, n_columns: int) -> float:
-        """How far (in Euclidean length) rounding can move a row, for rows of up to this norm and so many columns.
+        """Bound of the rounding error of the Euclidean form (a length), for rows up to this norm and so many columns.
 
-        With f the Euclidean form and r what is given here: the scores |f(x)|²/2 − f(q)·f(x) may differ by
+        With f the Euclidean form and r this bound: the scores |f(x)|²/2 − f(q)·f(x) may differ by
         2r·(|f(q)| + |f(x)| + 2r), either way, from scores in the order of the *measured* distance.
         """
         return 0.0
@@ -102,7 +102,7 @@ class Distance(ABC):
         return {}
 
     def _to_saved(self) -> dict[str, Any]:
-        """What it is made again from: its class says the rest."""
+        """The state to save, besides the class."""
         return self.parameters()
 
     @classmethod

@@ -14,7 +14,7 @@ from nearsay.core.arrays import as_rows
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 
-# What to do where numbers below 0 were given for distances.
+# Advice for negative distances.
 SIMILARITIES = (
     "Similarities look like this: they are largest where a distance is 0. Turn a similarity s into a distance first:"
     " max(s) - s, for example, or 1 - s for cosines and correlations, cut off at 0 (np.maximum(1 - s, 0))."
@@ -144,7 +144,7 @@ class CompiledDistance(Distance):
 
 @lru_cache(maxsize=64)
 def _compiled_loop(function: Any) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
-    """One loop around each function, so that it is compiled once however often it is fitted."""
+    """One loop around each function, so that it is compiled once."""
     from numba import njit
 
     @njit(nogil=True, error_model="numpy")
@@ -191,7 +191,7 @@ class PrecomputedDistance(Distance):
         if rows.min(initial=0) < 0:
             below = rows < 0
             if like is None:
-                np.fill_diagonal(below, val=False)  # no row is asked about itself
+                np.fill_diagonal(below, val=False)  # the distance of a row to itself is never used
             places = np.argwhere(below)
             if not len(places):
                 return rows
@@ -204,7 +204,7 @@ class PrecomputedDistance(Distance):
 
     def check_added(self, items: Any, like: Any) -> Any:
         raise InputError(
-            "Rows cannot be added to a precomputed distance: the distances from the rows already there to the new"
+            "Rows cannot be added to a precomputed distance: the distances from the fitted rows to the new"
             f" ones are missing. Fit again with the square matrix of all, or fit the {len(like)} items themselves"
             " with a function as the distance."
         )

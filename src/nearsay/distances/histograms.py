@@ -1,4 +1,4 @@
-"""Distances between histograms: rows of amounts, none negative."""
+"""Distances between histograms: rows without negative numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nearsay.errors import InputError
 
 
 class HistogramDistance(VectorDistance):
-    """A distance between rows of amounts."""
+    """Base of distances between rows without negative numbers."""
 
-    # Whether rows are compared by their shares of a total, which a row of zeros does not have.
+    # Whether rows are divided by their sums, so that a row of zeros is refused.
     needs_total: ClassVar[bool] = False
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
@@ -48,9 +48,9 @@ class ChiSquare(HistogramDistance):
 
 
 class Hellinger(HistogramDistance):
-    """sqrt(½ Σ (√a−√b)²): euclidean between the roots; at most 1 where rows sum to 1.
+    """sqrt(½ Σ (√a−√b)²): euclidean between the roots; at most 1 if rows sum to 1.
 
-    The rows are taken as they are; divide them by their sums to compare shapes only.
+    Rows are not normalized; divide them by their sums to compare shapes only.
 
     >>> Hellinger()([1.0, 0.0], [0.0, 1.0])
     1.0
@@ -71,7 +71,7 @@ class Hellinger(HistogramDistance):
 
         kernels.measure_euclidean(Q, X, candidates, first, False, 0.5, out)
 
-    # The roots that are screened are the very roots that are measured, so `form_rounding` stays 0.
+    # Screening and measuring use the same roots, so `form_rounding` is 0.
     euclidean_form = form
 
 
@@ -89,7 +89,7 @@ class Intersection(HistogramDistance):
 
 
 class ShareDistance(HistogramDistance):
-    """A distance between what share of the total each bin holds."""
+    """Base of distances between rows divided by their sums."""
 
     needs_total = True
 
@@ -113,16 +113,16 @@ class JensenShannon(ShareDistance):
 
 
 class KullbackLeibler(ShareDistance):
-    """Σ p log(p/x), where p is the query and x the row: what is lost by taking the row for the query.
+    """Σ p log(p/x), where p is the query and x the row (relative entropy).
 
     **Not symmetric**: the first item is the query. Both are divided by their
     sums and smoothed, p ← (p + smoothing) / (1 + smoothing · bins), so that a
-    bin empty in the row alone costs much, but not everything.
+    bin that is empty in the row only does not make it infinitely far away.
 
     Parameters
     ----------
     smoothing : float, default=1e-9
-        What is added to every bin, as a share of the total. Above 0 (from 1e-300 to 1).
+        Added to every bin, as a share of the total; from 1e-300 to 1.
 
     >>> round(KullbackLeibler()([1.0, 1.0], [3.0, 1.0]), 6)  # (log(2/3) + log 2) / 2
     0.143841

@@ -1,9 +1,9 @@
-"""Distances between images. The items are flattened images: rows of height × width gray values.
+"""Distances between images: tangent distance and shape context. Items are flattened gray images.
 
 Both distances prepare every image once (its tangent plane, its contour) and
-then measure pairs. However the pairs come, one by one or in blocks, each is
-measured by the same instructions, so results never depend on what else is
-measured. They hold no threads of their own: a search shares its queries out.
+then measure pairs. Each pair is measured by the same instructions, one by one
+or in a block, so results do not depend on what else is measured. They start no
+threads: a search distributes its queries.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from nearsay.distances.tangent import TangentPlanes, tangent_planes
 from nearsay.errors import InputError
 
 SIDES = ("both", "query", "row")
-# Below this the Gaussian is so narrow that its derivative vanishes between the pixels.
+# A narrower Gaussian has no derivative at the pixels.
 SMALLEST_SIGMA = 0.3
 ROWS_AT_ONCE = 256
 
 
 class ImageDistance(Distance):
-    """A distance between flattened images of one shape, each prepared once before pairs are measured."""
+    """Base of distances between flattened images of one shape, each prepared once before pairs are measured."""
 
     def __init__(self, shape: tuple[int, int] | None = None) -> None:
         self.shape = None if shape is None else _checked_shape(shape)
@@ -62,7 +62,7 @@ class ImageDistance(Distance):
 
     @abstractmethod
     def prepare(self, images: np.ndarray, side: Literal["query", "row"]) -> Any:
-        """What measuring needs to know of each image (images × height × width)."""
+        """Features of each image (images × height × width) for measuring."""
 
     @abstractmethod
     def measure_pairs(self, Q: Any, X: Any, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ class ImageDistance(Distance):
         queries, places = np.nonzero((candidates >= first) & (candidates < first + len(X)))
         rows = candidates[queries, places] - first
         prepared_queries = self._prepared(Q, "query")
-        # Pairs go by row, so that a row is prepared once for all queries that ask for it.
+        # Pairs are sorted by row, so that a row is prepared once for all queries.
         by_row = np.argsort(rows, kind="stable")
         wanted, starts = np.unique(rows[by_row], return_index=True)
         ends = np.append(starts[1:], len(rows))
@@ -95,7 +95,7 @@ class ImageDistance(Distance):
 
 
 class TangentDistance(ImageDistance):
-    """Distance that small shifts, turns, stretches and changes of stroke do not count in (Simard et al. 1998).
+    """Tangent distance: invariant to small shifts, rotations, scalings and changes of stroke (Simard et al. 1998).
 
     With x and y the two images blurred by a Gaussian, and Tx and Ty the
     directions in which the seven transformations of ``tangent.TANGENTS`` would
@@ -168,19 +168,18 @@ class TangentDistance(ImageDistance):
 
 
 class ShapeContextDistance(ImageDistance):
-    """Distance between the outlines of two figures, one bent onto the other (Belongie et al. 2002).
+    """Shape-context distance between the contours of two figures (Belongie et al. 2002).
 
     For bright figures on a dark ground (0 or less). Up to ``n_points`` points
-    of each contour are matched one to one by where the other points lie around
-    them, the row's figure is bent onto the query's by a thin plate, three times
-    over, and
+    of each contour are matched one to one by their shape contexts, and the
+    row's figure is warped onto the query's by a thin-plate spline, three times.
+    The distance is
 
         D = context + 0.3 · bending + 1.6 · appearance
 
-    is what remains (``shape_context.shape_distance`` says how each is
-    measured). 0 from an image to itself; not symmetric, since the row is bent
-    and the query is not. Where a figure lies and how large it is do not count
-    in context and bending.
+    (see ``shape_context.shape_distance``). 0 from an image to itself; not
+    symmetric, since only the row is warped. Context and bending do not depend
+    on the position and size of a figure.
 
     Parameters
     ----------

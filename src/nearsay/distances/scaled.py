@@ -1,4 +1,4 @@
-"""A distance in other units."""
+"""A distance times a factor."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from nearsay.distances.distance import Distance
 
 
 class ScaledDistance(Distance):
-    """``factor`` times another distance: the same neighbors, but for what the factor rounds to equal.
+    """``factor`` times another distance: the same neighbors, except for ties by rounding.
 
-    Searches serve it as they serve the other one: they allow for the rounding of measured distances many times over,
-    and one more multiplication is little.
+    Searches support it like the other one: their error bounds cover one more multiplication many times over.
 
     >>> from nearsay.distances.named import as_distance
     >>> ScaledDistance(as_distance("euclidean"), 0.1)([0.0, 0.0], [3.0, 4.0])

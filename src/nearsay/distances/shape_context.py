@@ -1,13 +1,13 @@
-"""Shape contexts: contour points described by where the others lie (Belongie, Malik and Puzicha 2002).
+"""Shape contexts: contour points described by the positions of the others (Belongie, Malik and Puzicha 2002).
 
     image ──► contour points ──► where the others lie (5 rings × 12 sectors) ──► matching, one to one
                                                      ▲                                │
                                                      └── row's points, bent by a ◄────┘   three times
                                                          thin plate onto the query's
 
-The distance is what remains when the row's shape has been bent onto the
-query's: how much the contexts still differ, how much the plate had to bend,
-and how much the images differ around matched points.
+The distance is measured after the row's shape has been warped onto the
+query's: the difference of the contexts, the bending energy of the plate, and
+the difference of the images around matched points.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import numpy as np
 from nearsay.errors import InputError
 
 REFINEMENTS = 3
-# Chosen on 300 training images of MNIST (the paper has 0.1 and 1: plates that bend so easily onto any shape tell less).
-# Of the cost of a match, the share that the contour's direction has; the contexts have the rest.
+# Chosen on 300 training images of MNIST (the paper has 0.1 and 1; such soft plates fit any shape).
+# Share of the contour's direction in the cost of a match; the rest is that of the contexts.
 ANGLE_SHARE = 0.3
-# How stiff the plate is, with the mean distance between points as unit of length.
+# Stiffness of the plate; the unit of length is the mean distance between points.
 STIFFNESS = 20.0
 # The paper's weights for digits.
 CONTEXT_WEIGHT, BENDING_WEIGHT, APPEARANCE_WEIGHT = 1.0, 0.3, 1.6
 # Images are compared in windows of this many pixels each way around matched points, under a Gaussian of this width.
 WINDOW, WINDOW_SIGMA = 2, 1.0
-# Pulls the plate's straight part to the identity where matched points lie on one line and leave it open.
+# Regularizes the affine part of the plate toward the identity: points on one line leave it undetermined.
 IDENTITY_PULL = 1e-9
 
 
 class Shape(NamedTuple):
-    """A contour: its points, with their centroid at 0 and mean distance 1, and what is around each of them."""
+    """A contour: its points, with their centroid at 0 and mean distance 1, and the features of each."""
 
     points: np.ndarray  # (n, 2)
     angles: np.ndarray  # (n,) direction of the brightest ascent
@@ -44,8 +44,8 @@ class Shape(NamedTuple):
 def describe_shape(image: np.ndarray, n_points: int) -> Shape:
     """The shape of a bright figure on a dark ground (0 or less), outlined at half the image's peak.
 
-    At most ``n_points`` contour points are taken, spread as far apart as they
-    go; a small figure has fewer. A blank image has no shape, and is an error.
+    At most ``n_points`` contour points are taken, by farthest-point sampling; a small figure has fewer. A blank
+    image is an error.
 
     >>> square = np.zeros((8, 8)); square[2:6, 2:6] = 1.0
     >>> shape = describe_shape(square, n_points=100)
@@ -68,7 +68,7 @@ def describe_shape(image: np.ndarray, n_points: int) -> Shape:
 
 
 def contour_points(image: np.ndarray, level: float) -> np.ndarray:
-    """Where the image, drawn straight from pixel to neighboring pixel, crosses ``level``: (n, 2) rows and columns.
+    """Points where the image, interpolated linearly between pixels, crosses ``level``: (n, 2) rows and columns.
 
     >>> contour_points(np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]), level=0.5)
     array([[0.5, 1. ],
@@ -111,16 +111,15 @@ def _windows(image: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def shape_distance(query: Shape, row: Shape) -> float:
-    """How far the row's shape is from the query's once it has been bent onto it.
+    """The distance of the row's shape from the query's, after it has been warped onto it.
 
     context + 0.3 · bending + 1.6 · appearance, the weights of the paper:
 
     * context: the mean, over the query's points, of the cost of their best
       match, plus the same over the row's (χ² between 0 and 1, each way);
-    * bending: the energy of the thin plate, which shifting, turning and
-      stretching as a whole do not raise;
+    * bending: the energy of the thin plate; affine maps have none;
     * appearance: mean squared difference of the images, of peak 1, in
-      Gaussian windows around matched points (not bent themselves).
+      Gaussian windows around matched points (not warped).
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -139,9 +138,9 @@ def shape_distance(query: Shape, row: Shape) -> float:
 
 
 def bend(points: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, float]:
-    """Where ``points`` go on a thin plate that is pulled from ``sources`` towards ``targets``, and its bending energy.
+    """Map ``points`` by the thin-plate spline from ``sources`` to ``targets``; also its bending energy.
 
-    A shift of all points is followed at no cost:
+    A shift of all points takes no energy:
 
     >>> corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     >>> moved, energy = bend(np.array([[0.5, 0.5]]), corners, corners + 2.0)
@@ -158,7 +157,7 @@ def bend(points: np.ndarray, sources: np.ndarray, targets: np.ndarray) -> tuple[
     system[:n, n:] = _straight_part(sources)
     system[n:, :n] = system[:n, n:].T
     system[np.arange(n, n + 3), np.arange(n, n + 3)] = -IDENTITY_PULL
-    # Solving for the moves, not the targets, leaves points that need not move exactly where they are.
+    # Solving for displacements, not targets, keeps points that need not move exactly in place.
     pulled = np.zeros((n + 3, 2))
     pulled[:n] = targets - sources
     solution = np.linalg.solve(system, pulled)

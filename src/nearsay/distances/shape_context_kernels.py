@@ -1,4 +1,4 @@
-"""Compiled loops of the shape-context distance. Imported on first use only: this is where numba comes in."""
+"""Compiled loops of the shape-context distance. Imported on first use only (numba)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INNER_RADIUS = 0.125
 
 @compiled
 def spread_out(points, n_chosen):  # type: ignore[no-untyped-def]
-    """Numbers of points chosen one after another, each the farthest from those before; the first comes first."""
+    """Farthest-point sampling: numbers of points, each the farthest from those before; starts with the first."""
     chosen = np.zeros(n_chosen, np.int64)
     gap = np.full(len(points), np.inf)
     for c in range(n_chosen - 1):
@@ -63,7 +63,7 @@ def contexts(points):  # type: ignore[no-untyped-def]
 
 @compiled
 def matching_costs(contexts_a, angles_a, contexts_b, angles_b, angle_share):  # type: ignore[no-untyped-def]
-    """What it costs to match each point of a with each of b: χ² of the contexts, and how their normals differ."""
+    """The cost of matching each point of a with each of b: χ² of the contexts, and the difference of the normals."""
     columns = np.ascontiguousarray(contexts_b.T)
     out = np.zeros((len(contexts_a), len(contexts_b)))
     for i in range(out.shape[0]):
@@ -85,7 +85,7 @@ def matching_costs(contexts_a, angles_a, contexts_b, angles_b, angle_share):  # 
 
 @compiled
 def bending_kernel(a, b):  # type: ignore[no-untyped-def]
-    """r² log r² between the points of a and of b: how a thin plate pushed at one point bends at another."""
+    """The thin-plate kernel r² log r² between the points of a and of b."""
     out = np.zeros((len(a), len(b)))
     for i in range(len(a)):
         for j in range(len(b)):

@@ -1,4 +1,4 @@
-"""The compiled loops for Manhattan distances between mostly empty histograms. Imported on first use only (numba)."""
+"""Compiled loops for Manhattan distances between sparse histograms. Imported on first use only (numba)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nearsay.core.compiling import only_compiled as compiled
 
 @compiled
 def by_column(X):  # type: ignore[no-untyped-def]
-    """The entries that are not zero, column by column: where each column starts, and the rows and sizes of its entries.
+    """The nonzero entries by column (CSC): where each column starts, and the rows and sizes of its entries.
 
-    Every column becomes two, what is above zero and, after all of these, what is below it.
+    Every column becomes two: positive entries, and after all of these, negative ones.
     """
     n_rows, n_columns = X.shape
     starts = np.zeros(2 * n_columns + 1, np.int64)
@@ -24,7 +24,7 @@ def by_column(X):  # type: ignore[no-untyped-def]
             elif X[row, column] < 0:
                 starts[n_columns + column + 1] += 1
     starts = np.cumsum(starts)
-    # Numbers that cannot be negative are not checked for counting from the end: more than twice as fast.
+    # Unsigned indices need no check for negative ones: more than twice as fast.
     rows, counts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], X.dtype)
     place = starts.copy()
     for row in range(n_rows):
@@ -49,9 +49,9 @@ def sums_in_order(starts, rows, counts, sums):  # type: ignore[no-untyped-def]
 def manhattan_of_counts(starts, rows, counts, sums, Q, first, out):  # type: ignore[no-untyped-def]
     """Fill ``out`` (queries × rows from ``first`` on) with Σ|q − x| = Σq + Σx − 2 Σ min(q, x), no entry negative.
 
-    Only bins that both have add to the last sum, so a query goes through its own bins, and in each
-    through the rows that have it: ``rows`` and ``counts`` from ``starts[bin]`` on. Sums run in the order of the
-    bins, all three, so two equal rows are exactly 0 apart, and any two as far from one side as from the other.
+    Only bins that both have add to the last sum, so the loop runs over the bins of a query, and for each
+    over the rows that have it: ``rows`` and ``counts`` from ``starts[bin]`` on. All three sums are in the order of
+    the bins, so equal rows have distance exactly 0, and distances are symmetric.
     """
     last = first + out.shape[1]
     shared = np.empty(sums.shape[0])
@@ -77,7 +77,7 @@ def manhattan_of_counts(starts, rows, counts, sums, Q, first, out):  # type: ign
 
 @compiled
 def by_row(X):  # type: ignore[no-untyped-def]
-    """The same entries row by row, in the same order of columns: where each row starts, columns and sizes."""
+    """The same entries by row (CSR), in the same order of columns: where each row starts, columns and sizes."""
     n_rows, n_columns = X.shape
     starts = np.zeros(n_rows + 1, np.int64)
     for row in range(n_rows):
@@ -100,9 +100,9 @@ def by_row(X):  # type: ignore[no-untyped-def]
 
 @compiled
 def manhattan_of_pairs(starts, columns, counts, sums, Q, candidates, out):  # type: ignore[no-untyped-def]
-    """What ``manhattan_of_counts`` gives, to the last bit, for each query and its own candidates; −1 is passed over.
+    """The same distances as ``manhattan_of_counts``, bit for bit, of each query to its candidates; −1 is skipped.
 
-    Here entries come ``by_row``. A bin that the query does not fill adds 0 to what is shared, which rounds nothing.
+    Entries are ``by_row``. A bin that the query does not have adds 0, which rounds nothing.
     """
     for i in range(Q.shape[0]):
         query = Q[i]

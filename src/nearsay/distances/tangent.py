@@ -1,4 +1,4 @@
-"""Tangent planes of images: what an image turns into when it is shifted, turned, stretched or thickened a little.
+"""Tangent planes of images under small shifts, rotations, scalings and changes of stroke.
 
     image ──► smoothed ──► ∂x, ∂y ──► seven tangents ──► orthonormal basis of the plane
                   │
@@ -29,11 +29,11 @@ TANGENTS = (
 
 
 class TangentPlanes(NamedTuple):
-    """Where each image lies, and an orthonormal basis of its tangent plane (None where no plane is asked for).
+    """The blurred images, and an orthonormal basis of each tangent plane (None if no plane is needed).
 
     ``points`` is (images × pixels), ``basis`` (images × 7 × pixels). A tangent
-    that depends on those before it has a basis vector of zeros: it adds
-    nothing, and no image needs a shape of its own.
+    that depends on those before it has a basis vector of zeros, so that all
+    images have arrays of the same shape.
     """
 
     points: np.ndarray
@@ -73,9 +73,9 @@ def smoothed(images: np.ndarray, sigma: float) -> np.ndarray:
 def tangents(images: np.ndarray, sigma: float) -> np.ndarray:
     """The seven tangents of every image (images × height × width), in the order of ``TANGENTS``.
 
-    Gives (images × 7 × pixels). The middle of the frame is what turns and
-    stretches leave in place. Only directions count: each image is first scaled
-    to peak 1, so that squares of very small or large values stay finite.
+    Gives (images × 7 × pixels). Rotations and scalings are about the middle of
+    the frame. Only directions matter: each image is first scaled to peak 1, so
+    that squares of very small or large values stay finite.
 
     >>> ramp = np.tile(np.arange(9.0), (9, 1))  # brighter to the right, in even steps
     >>> np.round(tangents(ramp[None], sigma=1.0).reshape(7, 9, 9)[0, 4, 3:5] * 8, 2)

@@ -1,4 +1,4 @@
-"""Compiled loops of the tangent distance. Imported on first use only: this is where numba comes in.
+"""Compiled loops of the tangent distance. Imported on first use only (numba).
 
 With d = x − y, and U and V orthonormal bases of the tangent planes at x and y,
 the squared distance between the planes is |d|² less the squared length of d's
@@ -8,8 +8,8 @@ projection onto the span of both. All it needs are the inner products
         U    M      p
         d    g     |d|²
 
-and a 7×7 system. Each pair is measured by itself, by the same instructions in
-the same order, so what is measured beside it changes nothing.
+and a 7×7 system. Each pair is measured by the same instructions in the same
+order, so the result does not depend on what else is measured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from nearsay.core.compiling import only_compiled as compiled
 
-# Sums over pixels may be taken in several lanes at once. Which lanes is settled when the loop is compiled.
+# Allows vectorized sums over pixels, in an order fixed when the loop is compiled.
 compiled_in_lanes = partial(compiled, fastmath={"reassoc", "contract"})
 
 TANGENTS = 7
@@ -37,7 +37,7 @@ def orthonormalize(planes):  # type: ignore[no-untyped-def]
     for plane in planes:
         for i in range(plane.shape[0]):
             before = math.sqrt(dot(plane[i], plane[i]))
-            # The second round removes what rounding left of the first.
+            # The second round removes the rounding errors of the first.
             for _ in range(2):
                 for j in range(i):
                     along = dot(plane[i], plane[j])
@@ -95,7 +95,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
 
 @compiled_in_lanes
 def inner_products(U, V, d, out):  # type: ignore[no-untyped-def]
-    """The table of the module's head. Eight sums at once: the processor would wait for a single one."""
+    """The inner products in the module's docstring. Eight sums at once hide the latency of additions."""
     for i in range(TANGENTS + 1):
         left = U[i] if i < TANGENTS else d
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0

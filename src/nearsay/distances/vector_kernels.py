@@ -1,14 +1,14 @@
 """Compiled loops of the vector distances. Imported on first use only.
 
 All have one shape, ``kernel(Q, columns, [arguments,] out)``: ``Q`` is
-(queries × d), and ``columns`` is (d × rows), the rows turned on their side, so
-that the innermost loop runs over neighboring rows and the processor takes
-several at once. Each single distance is still summed coordinate by coordinate
-in order, exactly as a plain double loop would, whatever is measured beside it.
+(queries × d), and ``columns`` is (d × rows), the rows transposed, so that the
+innermost loop runs over neighboring rows and is vectorized. Each distance is
+still summed coordinate by coordinate in order, as in a plain double loop,
+whatever else is measured.
 
-Loops that need a power or a logarithm go pair by pair instead: taken several
-at once those may round differently from one alone, and a distance must not
-depend on what is measured beside it.
+Loops that need a power or a logarithm run pair by pair instead: vectorized,
+those may round differently, and a distance must not depend on what else is
+measured.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def minkowski(Q, columns, p, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def mahalanobis(Q, columns, L, out):  # type: ignore[no-untyped-def]
-    """|L(q − x)|: the difference first, so that what all rows have in common cancels before anything is rounded."""
+    """|L(q − x)|: the difference first, so that a common offset cancels before anything is rounded."""
     d, n = columns.shape
     differences = np.empty((d, ROWS_IN_CACHE))
     component = np.empty(ROWS_IN_CACHE)
@@ -313,9 +313,9 @@ def jensen_shannon(Q, columns, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def measure_euclidean(Q, X, candidates, first, squared, share, out):  # type: ignore[no-untyped-def]
-    """Measure each query against its own candidates, straight from the rows; ``share`` of the sum is taken.
+    """Measure each query against its own candidates, without transposing rows; the sum is multiplied by ``share``.
 
-    Four at a time: each is still summed in order, but while one sum waits for its last addition the others go on.
+    Four at a time hide the latency of additions; each is still summed in order.
     """
     n, d = X.shape
     for i in range(candidates.shape[0]):
@@ -350,7 +350,7 @@ def measure_euclidean(Q, X, candidates, first, squared, share, out):  # type: ig
 
 @compiled
 def measure_manhattan(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
-    """The same for manhattan, straight from the rows, four at a time."""
+    """The same for manhattan."""
     n, d = X.shape
     for i in range(candidates.shape[0]):
         q = Q[i]
@@ -381,7 +381,7 @@ def measure_manhattan(Q, X, candidates, first, out):  # type: ignore[no-untyped-
 
 @compiled
 def measure_cosine(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
-    """The same for cosine; lengths of rows are added up beside the products, two rows at a time."""
+    """The same for cosine; norms and products are summed in one loop, two rows at a time."""
     n, d = X.shape
     for i in range(candidates.shape[0]):
         q = Q[i]

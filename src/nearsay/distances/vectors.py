@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_rows, row_blocks
+from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, row_blocks
 from nearsay.core.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
 from nearsay.distances import vectors_in_numpy
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 
-# What numpy takes for each number of two rows, in nanoseconds.
+# Nanoseconds that numpy takes per coordinate of a pair of rows.
 NUMPY_STEP = 3
-# Calling it takes as long as so many pairs of rows.
+# The overhead of a call, in pairs of rows.
 CALLING_NUMPY = 3000
 UNIT_ROUNDOFF = 2.0**-53  # the largest relative error of one float64 operation
 
@@ -26,17 +25,17 @@ class VectorDistance(Distance):
     """A distance measured by one compiled loop over float64 vectors."""
 
     kernel: ClassVar[str]
-    # Why two finite rows may be infinitely far apart, said when they are; empty where they cannot be.
+    # For errors: why the distance of two finite rows can be infinite; empty if it cannot.
     why_infinite: ClassVar[str] = ""
     # Whether chosen pairs of rows in form can be measured by a compiled loop, too.
     measures_formed: ClassVar[bool] = False
 
     def form(self, X: np.ndarray) -> np.ndarray:
-        """The vectors that the compiled loop compares; each depends on its own row only."""
+        """The vectors that the compiled loop compares; each depends on one row only."""
         return np.asarray(X, dtype=np.float64)
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        """What the compiled loop needs besides the vectors."""
+        """Further arguments of the compiled loop."""
         return ()
 
     def uncompiled_ns(self, n_columns: int) -> float:
@@ -44,7 +43,7 @@ class VectorDistance(Distance):
 
     @property
     def _in_numpy(self) -> Callable[..., None] | None:
-        """The loop in numpy, where that can do the same to the last bit."""
+        """The numpy version of the loop, if it gives the same bits."""
         return getattr(vectors_in_numpy, self.kernel, None)
 
     def block(self, Q: np.ndarray, X: np.ndarray, first: int = 0) -> np.ndarray:
@@ -52,21 +51,21 @@ class VectorDistance(Distance):
         columns = np.ascontiguousarray(self.form(X).T)
         pairs = out.size if self._in_numpy is None else out.size + CALLING_NUMPY
         fill = self._loop(pairs * self.uncompiled_ns(X.shape[1]))
-        with np.errstate(all="ignore"):  # compiled loops say nothing either, and what is wrong is said below
+        with np.errstate(all="ignore"):  # as in compiled loops; checked below
             fill(np.ascontiguousarray(self.form(Q)), columns, *self.kernel_arguments(), out)
         if self.why_infinite and not np.isfinite(out).all():
             raise InputError(f"The {self.name} distance between two rows is not finite: {self.why_infinite}")
         return out
 
     def _loop(self, cost: float) -> Callable[..., None]:
-        """What fills in a block: the compiled loop where numpy or Python would take long (``cost`` in nanoseconds)."""
+        """The loop that fills in a block: compiled if numpy or Python would take long (``cost`` in nanoseconds)."""
         from nearsay.distances import vector_kernels
 
         loop: Any = getattr(vector_kernels, self.kernel)
         if worth_compiling(cost):
             return cast("Callable[..., None]", loop)
         done_without(cost)
-        # Where it has been compiled before, numba's function stands in its place.
+        # Once compiled, numba's function replaces it.
         return self._in_numpy or (loop.in_python if isinstance(loop, Loop) else loop.py_func)
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
@@ -77,7 +76,7 @@ class VectorDistance(Distance):
         if not self.measures_formed or candidates.size < len(X):
             super().measure(Q, X, candidates, first, out)
             return
-        # With more candidates than rows, rows are brought into form once, some at a time, and not for every query.
+        # With more candidates than rows, form is computed once per row, some rows at a time, not for every query.
         queries = np.ascontiguousarray(self.form(Q))
         for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
             rows = np.ascontiguousarray(self.form(X[part]))
@@ -85,7 +84,7 @@ class VectorDistance(Distance):
 
 
 def first_row_where(wrong: Callable[[np.ndarray], Any], X: np.ndarray) -> int | None:
-    """The number of the first row that ``wrong`` (a mask of a block of rows) finds, or None."""
+    """The number of the first row for which ``wrong`` (of a block of rows, gives a mask) is True, or None."""
     for rows in row_blocks(len(X), row_bytes=8 * X.shape[1]):
         wrong_rows = np.flatnonzero(wrong(X[rows]))
         if len(wrong_rows):
@@ -201,143 +200,11 @@ class Minkowski(VectorDistance):
         return {"p": self.p}
 
 
-class Mahalanobis(VectorDistance):
-    """sqrt((a−b)ᵀ M (a−b)) = |L(a−b)| where M = LᵀL: euclidean after the linear map L.
-
-    Parameters
-    ----------
-    M : (d, d) array, optional
-        Symmetric, with no negative eigenvalue. For the classical distance, the inverse of the covariance.
-        A positive definite M is used whole, however different the scales of its columns. Of one that is not,
-        directions that rounding cannot tell from nothing are left out.
-    L : (r, d) array, optional
-        The linear map itself; r < d leaves directions out, and rows that differ only there are at distance 0.
-    VI : (d, d) array, optional
-        M, by the name that scipy and scikit-learn give it.
-    V : (d, d) array, optional
-        The covariance, whose inverse is M.
-
-    Exactly one of them is given. The difference is taken first, so rows that share a large offset lose nothing.
-
-    >>> Mahalanobis(L=[[2.0, 0.0], [0.0, 1.0]])([0.0, 0.0], [1.5, 4.0])
-    5.0
-    >>> Mahalanobis(M=[[4.0, 0.0], [0.0, 1.0]])([0.0, 0.0], [1.5, 4.0])
-    5.0
-    """
-
-    name = "mahalanobis"
-    kernel = "mahalanobis"
-    has_euclidean_form = True
-    why_infinite = "the rows times L exceed the largest number. Scale the rows or L down."
-
-    def __init__(self, M: Any = None, L: Any = None, *, VI: Any = None, V: Any = None) -> None:
-        given = [name for name, matrix in {"M": M, "L": L, "VI": VI, "V": V}.items() if matrix is not None]
-        if len(given) != 1:
-            raise InputError(
-                "mahalanobis needs one of M, L (M = LᵀL), VI (the same as M) and V (the covariance);"
-                f' got {" and ".join(given) or "none"}. For example metric="mahalanobis", metric_params={{"V":'
-                " np.cov(X.T)}."
-            )
-        if V is not None:
-            M = _inverse(V)
-        M = VI if M is None else M
-        self.L = _factor(M) if L is None else np.array(as_rows(L, name="L"), dtype=np.float64, order="C")
-
-    def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
-        rows = super().check(items, name=name, like=like)
-        if rows.shape[1] != self.L.shape[1]:
-            raise InputError(
-                f"{name} has {rows.shape[1]} columns, but this mahalanobis distance was given for {self.L.shape[1]}."
-            )
-        return rows
-
-    def kernel_arguments(self) -> tuple[np.ndarray]:
-        return (self.L,)
-
-    def uncompiled_ns(self, n_columns: int) -> float:
-        return len(self.L) * super().uncompiled_ns(n_columns)
-
-    def euclidean_form(self, X: np.ndarray) -> np.ndarray:
-        return np.asarray(self.form(X) @ self.L.T)
-
-    def form_rounding(self, largest_norm: float, n_columns: int) -> float:
-        # A component of L·x is off by (d + 1) u |l||x|, and so is, once more, that of the measured L·(x − y).
-        return 4 * (n_columns + 4) * UNIT_ROUNDOFF * float(np.linalg.norm(self.L)) * largest_norm
-
-    def parameters(self) -> dict[str, Any]:
-        return {"L": self.L}
-
-
-def _inverse(V: Any) -> np.ndarray:
-    given = np.asarray(as_rows(V, name="V"), dtype=np.float64)
-    if given.shape[0] != given.shape[1]:
-        raise InputError(f"V must be a square matrix, the covariance of the columns; got shape {given.shape}.")
-    try:
-        inverse = np.linalg.inv(given)
-    except np.linalg.LinAlgError:
-        raise InputError(
-            "V has no inverse: some direction does not vary at all. Pass VI=np.linalg.pinv(V) to leave those out."
-        ) from None
-    return np.asarray((inverse + inverse.T) / 2)
-
-
-def _factor(M: Any) -> np.ndarray:
-    """A matrix L with LᵀL = M, with as many rows as M has rank.
-
-    Columns are scaled so that M has ones on its diagonal first: how small an eigenvalue must be to count as zero
-    then does not depend on the units that the columns are measured in.
-    """
-    given = np.asarray(as_rows(M, name="M"), dtype=np.float64)
-    if given.shape[0] != given.shape[1]:
-        raise InputError(f"M must be square; got shape {given.shape}. A linear map is passed as L.")
-    largest = float(np.abs(given).max())
-    row, column = np.unravel_index(np.abs(given - given.T).argmax(), given.shape)
-    if abs(given[row, column] - given[column, row]) > 1e-10 * largest:
-        raise InputError(
-            f"M must be symmetric, but M[{row}, {column}] = {given[row, column]} and M[{column}, {row}] ="
-            f" {given[column, row]}. Pass (M + M.T) / 2."
-        )
-    M = (given + given.T) / 2
-    units = np.sqrt(np.maximum(np.diag(M), 0.0))
-    units[units == 0] = 1.0
-    scaled = M / units / units[:, None]
-    try:
-        return np.ascontiguousarray(np.linalg.cholesky(scaled).T * units)
-    except np.linalg.LinAlgError:  # not positive definite: some directions count nothing, or less
-        factor = _semidefinite_factor(scaled)
-    if factor is not None:
-        return np.ascontiguousarray(factor * units)
-    # Below zero by more than rounding, in its own units. What is left of a direction that should count nothing can
-    # look like that, when its units are made of rounding too.
-    factor = _semidefinite_factor(M)
-    if factor is None:
-        raise InputError(
-            "M must have no negative eigenvalue, or some distances would not be real numbers; its smallest is"
-            f" {np.linalg.eigvalsh(M)[0]:.3g}."
-        )
-    warnings.warn(
-        f"M has an eigenvalue of {np.linalg.eigvalsh(M)[0]:.3g}, beside a largest of {largest:.3g}. It is taken for 0,"
-        f" and so are {len(M) - len(factor)} of {len(M)} eigenvalues. Pass L if M has directions that small.",
-        stacklevel=3,
-    )
-    return np.ascontiguousarray(factor)
-
-
-def _semidefinite_factor(M: np.ndarray) -> np.ndarray | None:
-    """L with LᵀL = M without the directions that rounding cannot tell from nothing; None if some count less."""
-    values, vectors = np.linalg.eigh(M)
-    nothing = 8 * len(M) * np.finfo(np.float64).eps * float(np.abs(values).max())
-    if values[0] < -nothing:
-        return None
-    kept = values > nothing
-    return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
-
-
 # ---------------------------------------------------------------- angles
 
 
 class Cosine(VectorDistance):
-    """1 − a·b / (|a||b|), from 0 (same direction) to 2 (opposite): how long the rows are does not matter.
+    """1 − a·b / (|a||b|), from 0 (same direction) to 2 (opposite); the lengths of the rows do not matter.
 
     A row of zeros has no direction and is refused.
 
@@ -362,7 +229,7 @@ class Cosine(VectorDistance):
         return rows
 
     def _has_no_direction(self, rows: np.ndarray) -> np.ndarray:
-        # Shorter rows lose digits when they are squared, and at last count as zero.
+        # Squares of shorter rows lose digits, and underflow in the end.
         return np.asarray(lengths(self.form(rows)) < 1 / LARGEST_VALUE)
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
@@ -375,13 +242,13 @@ class Cosine(VectorDistance):
         return np.asarray(form / lengths(form)[:, None])
 
     def form_rounding(self, largest_norm: float, n_columns: int) -> float:
-        # The measured cosine is off by (2d + 8) u, however near the rows are: a fixed part of the
-        # *squared* length, so it is the root of it that a length must allow for.
+        # The measured cosine is off by up to (2d + 8) u at any distance: an absolute error of the *squared* length, so
+        # the bound of a length is its root.
         return math.sqrt((n_columns + 8) * UNIT_ROUNDOFF)
 
 
 class Correlation(Cosine):
-    """1 − Pearson's correlation of the coordinates: cosine after each row's own mean is taken off.
+    """1 − Pearson's correlation of the coordinates: cosine after subtracting each row's mean.
 
     A constant row has no correlation with anything and is refused.
 
@@ -395,7 +262,7 @@ class Correlation(Cosine):
     _no_direction = "is constant, so it has no correlation with any other row."
 
     def _has_no_direction(self, rows: np.ndarray) -> np.ndarray:
-        # Asked of the row itself: its computed mean may differ from a constant in the last digit.
+        # Compares the row itself: its computed mean may differ from a constant in the last digit.
         return np.asarray((rows.min(axis=1) == rows.max(axis=1)) | super()._has_no_direction(rows))
 
     def form(self, X: np.ndarray) -> np.ndarray:
@@ -403,11 +270,11 @@ class Correlation(Cosine):
         return np.asarray(rows - (sums_in_order(rows) / rows.shape[1])[:, None])
 
 
-# ---------------------------------------------------------------- amounts and presence
+# ---------------------------------------------------------------- counts and sets
 
 
 class Canberra(VectorDistance):
-    """Σ |a−b| / (|a|+|b|), with 0/0 = 0: every coordinate counts by its relative difference.
+    """Σ |a−b| / (|a|+|b|), with 0/0 = 0: the sum of relative differences.
 
     >>> Canberra()([1.0, 0.0, 0.0], [3.0, 0.0, 9.0])  # 2/4 + 0 + 1
     1.5
@@ -419,9 +286,9 @@ class Canberra(VectorDistance):
 
 
 class BrayCurtis(VectorDistance):
-    """Σ |a−b| / Σ |a+b|, and 0 for two rows of zeros: the share of two amounts that differs.
+    """Σ |a−b| / Σ |a+b|, and 0 for two rows of zeros.
 
-    Made for amounts (no negative entries). Rows that cancel, a = −b, are infinitely far apart and refused.
+    For rows without negative entries. Rows that cancel, a = −b, are infinitely far apart and refused.
 
     >>> BrayCurtis()([1.0, 0.0, 3.0], [3.0, 0.0, 1.0])  # 4 of 8
     0.5
@@ -445,7 +312,7 @@ class Hamming(VectorDistance):
 
 
 class Jaccard(VectorDistance):
-    """Of the coordinates present (not zero) in a or b, the share that only one of them has; 0 if both are empty.
+    """Of the coordinates that are nonzero in a or b, the share that is zero in the other; 0 if both are all zeros.
 
     >>> Jaccard()([1, 1, 1, 0], [1, 1, 0, 0])
     0.3333333333333333

@@ -1,10 +1,10 @@
-"""The vector distances in numpy, for few rows: nothing is compiled, and each distance is the same to the last bit.
+"""The vector distances in numpy, for few rows: nothing is compiled, and the bits are the same.
 
-They are called as the loops in ``vector_kernels.py`` are, by the same names.
-Columns are taken one after the other, each for all queries and rows, so a
+The functions have the names and arguments of the loops in ``vector_kernels.py``.
+Columns are added one after the other, each for all queries and rows, so that a
 distance is summed in the order of its columns here too. Distances that need a
-power or a logarithm are left to the loops themselves, run by Python: numpy's
-own functions round differently where they take several numbers at once.
+power or a logarithm run the loops in Python: numpy's vectorized functions
+round differently.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _add_up(term: Term, Q: np.ndarray, columns: np.ndarray, out: np.ndarray) -> 
 
 
 def _ratio(above: np.ndarray, below: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """above / below, and 0 elsewhere."""
+    """above / below, and 0 where below is 0."""
     return np.asarray(np.divide(above, below, out=np.zeros(where.shape), where=where))
 
 

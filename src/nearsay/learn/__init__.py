@@ -1,4 +1,4 @@
-"""Where rows should lie: metrics and rankings learned from labels, as scikit-learn transformers."""
+"""Metric learning: metrics from labels, as scikit-learn transformers, and rankings from keywords."""
 
 from nearsay.core.lazy import attach
 

@@ -1,4 +1,4 @@
-"""BoostMetric: a metric built up from directions, each the one that most helps the triplets still wrong."""
+"""BoostMetric: a metric as a weighted sum of rank-one matrices, boosted on triplets of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import held_out_rows, neighbor_accuracy
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Triplets where their number is not said: this many a row, and no more in all. More cost time and change little.
+# Default number of triplets: per row, and in all. More take time and change little.
 TRIPLETS_PER_ROW = 30
 MOST_TRIPLETS = 200_000
 
@@ -33,7 +33,7 @@ STARTS = ("identity", "zero")
 
 
 class Comparisons:
-    """Triplets as pairs of rows that are measured once and compared many times.
+    """The margins of triplets, with each distinct pair of rows measured once.
 
     Near triplets share their pairs: 30 triplets of a row have but 13 pairs.
 
@@ -55,7 +55,7 @@ class Comparisons:
         self._row_ends = np.searchsorted(self._first, np.arange(len(X) + 1))
 
     def margins(self, Z: np.ndarray) -> np.ndarray:
-        """By how much the other row is farther than the row of the class, squared, once rows are at ``Z``."""
+        """Squared distance to the other row minus that to the row of the same class, for rows ``Z``."""
         squared = np.empty(len(self._first))
         for pairs in row_blocks(len(squared), row_bytes=8 * Z.shape[1]):
             gaps = Z[self._first[pairs]] - Z[self._second[pairs]]
@@ -85,14 +85,14 @@ class Round(NamedTuple):
 
 
 def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: float, tol: float) -> Iterator[Round]:
-    """Metrics round by round, from ``start`` times the identity on, until a round lowers the loss by ``tol`` or less.
+    """The metric after each round, from ``start`` times the identity, until a round lowers the loss by ``tol`` or less.
 
     The loss is log Σ shares · exp(−margins under M) + penalty · trace M. A round adds the
     direction that lowers it most steeply, with the weight that then lowers it most.
 
     Parameters
     ----------
-    shares : (n_triplets,) what each triplet counts, summing to 1
+    shares : (n_triplets,) weights of the triplets, summing to 1
     """
     from nearsay.learn.boost_metric_kernels import best_weight, shift_shares
 
@@ -112,12 +112,12 @@ def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: f
         change = shift_shares(log_shares, margins, weight) + penalty * weight
         M, loss = M + weight * (z @ z.T), loss + change
         yield Round(M, loss)
-        # More of a direction that alone satisfies every triplet would lower the loss without end, to no use.
+        # One direction satisfies every triplet: the loss has no minimum, and more of it changes nothing.
         satisfied = margins.min() > penalty
 
 
 def weight_of_identity(comparisons: Comparisons, shares: np.ndarray, penalty: float) -> float:
-    """How much of the identity lowers the loss most; 1 where none of it does, as most triplets are wrong."""
+    """The factor of the identity of least loss; 1 if no factor lowers it, because most triplets are violated."""
     from nearsay.learn.boost_metric_kernels import best_weight
 
     X = comparisons.X
@@ -125,7 +125,7 @@ def weight_of_identity(comparisons: Comparisons, shares: np.ndarray, penalty: fl
 
 
 def map_of(M: np.ndarray) -> np.ndarray:
-    """The map L with as many rows as M has rank, and LᵀL = M.
+    """The map L with LᵀL = M, with as many rows as the rank of M.
 
     >>> map_of(np.diag([0.0, 4.0]))
     array([[0., 2.]])
@@ -137,42 +137,41 @@ def map_of(M: np.ndarray) -> np.ndarray:
 
 
 class BoostMetric(LearnedMetric):
-    """A metric built up from directions, each the one that most helps the triplets that are still wrong.
+    """BoostMetric (Shen, Kim, Wang & van den Hengel 2009): a metric boosted on triplets of rows.
 
     For triplets of a row, one of its class and one of another, with d² the squared distance
     under M = LᵀL, the loss
 
         log mean exp(d²(row, same) − d²(row, other))  +  trace_penalty · trace M
 
-    is lowered round by round, as by Shen, Kim, Wang & van den Hengel (2009): a round adds w·zzᵀ
-    to M, z the leading eigenvector of what the triplets ask for, each counted by how wrong it is,
-    and w the best weight.
+    is lowered round by round: a round adds w·zzᵀ to M, with z the leading eigenvector of the weighted
+    sum of the triplets' differences (the more violated, the larger the weight), and w the best weight.
 
-    The paper's form starts from zero and stops when the loss does. It has few directions then, and on
+    The paper starts from zero and stops when the loss no longer falls. The metric then has few directions, and on
     hard data it is far less accurate than the Euclidean distance. By default learning starts from the
-    identity, and goes on for as many rounds as served held-out rows best, which may be none.
+    identity, and runs for the number of rounds that was best on held-out rows, possibly none.
     ``BoostMetric(start="zero", near=(3, 10), validation_fraction=None)`` is the paper's form.
 
     Parameters
     ----------
     n_triplets : int, optional
-        Triplets in all; as many for every row as for the others. None: 30 a row, 200,000 at most.
+        Number of triplets, the same for every row. None: 30 a row, 200,000 at most.
     near : (int, int), default=(10, 300)
         From how many nearest rows of its class, and of other classes, the triplets of a row are drawn, by
         Euclidean distance. Where classes overlap, the very nearest others alone cannot be satisfied.
     start : {"identity", "zero"}, default="identity"
-        The identity comes with the weight that lowers the loss most.
+        "identity": scaled by the factor of least loss.
     max_iter : int, default=100
         Rounds at most. With 0 nothing is learned: the metric is the Euclidean one.
     trace_penalty : float, default=1e-7
         v of the paper, for rows scaled to a mean squared distance of 1 from their mean: the unit of X does not matter.
     tol : float, default=1e-4
-        It is done when a round lowers the loss by no more than this.
+        Stop when a round lowers the loss by no more than this.
     validation_fraction : float, optional, default=0.2
         Share of each class that is held out to choose the number of rounds by the votes of 20
         neighbors, before all rows are learned from. None: every round that lowers the loss.
     taxonomy : Taxonomy, optional
-        Its nodes include every class. Triplets then count more the farther apart their classes are in it.
+        Its nodes include every class. Triplets then weigh more the farther apart their classes are in it.
     random_state : int, RandomState or None
         Which triplets are drawn, and which rows held out.
     verbose : bool, default=False
@@ -183,9 +182,9 @@ class BoostMetric(LearnedMetric):
     components_ : (rank of M, n_features)
         L. From zero, the rank is at most the number of rounds.
     n_rounds_ : int
-        Rounds kept: what M is made of.
+        Rounds that M includes.
     n_iter_ : int
-        Rounds run; where rows were held out, those that were tried on them.
+        Rounds run; with held-out rows, those of the run without them.
     loss_curve_ : (``n_rounds_`` + 1,)
         The loss at the start and after every round; it never rises.
     validation_curve_ : dict
@@ -240,12 +239,12 @@ class BoostMetric(LearnedMetric):
         self.validation_curve_ = self._validation_curve(X, labels, apart, random)
         max_iter = max(self.validation_curve_, key=self.validation_curve_.__getitem__, default=self.max_iter)
         losses, M = [], np.eye(X.shape[1])
-        with one_blas_thread(), progress_bar("BoostMetric", max_iter, self.verbose) as tell:
+        with one_blas_thread(), progress_bar("BoostMetric", max_iter, self.verbose) as report:
             path, spread = self._path(X, labels, apart, random)
             for done, (learned, loss) in enumerate(islice(path, max_iter + 1)):
-                tell(done, loss)
+                report(done, loss)
                 losses.append(loss)
-                # Before the first round there is nothing but a scale, if that: the rows stay where they are.
+                # Before the first round there is at most a scale: the metric is the Euclidean one.
                 M, scale = (learned, spread * unit) if done else (M, 1.0)
         self.components_ = map_of(M) / scale
         self.loss_curve_ = np.array(losses)
@@ -263,7 +262,7 @@ class BoostMetric(LearnedMetric):
     def _path(
         self, X: np.ndarray, labels: np.ndarray, apart: np.ndarray | None, random: np.random.RandomState
     ) -> tuple[Iterator[Round], float]:
-        """The rounds on rows in another unit, and that unit."""
+        """The metrics of all rounds, on rows scaled by a unit, and this unit."""
         n_triplets = self.n_triplets or min(TRIPLETS_PER_ROW * len(X), MOST_TRIPLETS)
         triplets = near_triplets(X, labels, n_triplets, self.near, random)
         if not len(triplets.anchor):
@@ -295,11 +294,11 @@ class BoostMetric(LearnedMetric):
             L = map_of(M)
             curve[done] = neighbor_accuracy(X @ L.T, labels, Q @ L.T, truth, k)
 
-        with one_blas_thread(), progress_bar("BoostMetric, on held-out rows", self.max_iter, self.verbose) as tell:
+        with one_blas_thread(), progress_bar("BoostMetric, on held-out rows", self.max_iter, self.verbose) as report:
             path, _ = self._path(X, labels, apart, random)
             done, M, due = 0, np.empty(0), 1
             for done, (M, loss) in enumerate(islice(path, self.max_iter + 1)):
-                tell(done, loss)
+                report(done, loss)
                 if done == due:
                     judge(done, M)
                     due = max(done + 1, round(done * np.sqrt(2)))

@@ -6,8 +6,8 @@ import math
 
 from nearsay.core.compiling import only_compiled as compiled
 
-# At this weight, counted in one over the largest margin, a triplet may have lost e^30 of its say: nothing is left to
-# learn from the others. Only a direction that alone satisfies every triplet gets here, whose loss has no minimum.
+# Largest weight, in units of one over the largest margin: a triplet's weight may have fallen by e^30. Only a
+# direction that satisfies every triplet gets here, since its loss has no minimum.
 LARGEST_WEIGHT = 30.0
 
 # Share of the weight to which the bracket around it may shrink.
@@ -70,7 +70,7 @@ def slope_and_curvature(log_shares, margins, penalty, weight):  # type: ignore[n
 
 @compiled
 def shift_shares(log_shares, margins, weight):  # type: ignore[no-untyped-def]
-    """Give every triplet the share it has after a round, in place; returns the log of what they summed to."""
+    """Update the weights of the triplets after a round, in place; returns the log of their sum before normalizing."""
     highest = -math.inf
     for r in range(len(margins)):
         log_shares[r] -= weight * margins[r]

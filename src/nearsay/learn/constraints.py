@@ -1,4 +1,4 @@
-"""Pairs of rows to learn a metric from, and how far apart two classes are in a taxonomy."""
+"""Similar and dissimilar pairs of rows for metric learning, and distances of classes in a taxonomy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 
 def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:
-    """How little two classes have in common, from 0 (the same) to 1 (only the root): (n_classes, n_classes).
+    """Distances of classes in a taxonomy, from 0 (the same) to 1 (only the root in common): (n_classes, n_classes).
 
-    One minus the share of common nodes on the two ways up, each counted from
-    the class itself to below the root, in the longer of the two.
+    One minus the number of common nodes on the paths from both classes to
+    below the root, divided by the length of the longer path.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:
     if not isinstance(taxonomy, Taxonomy):
         raise InputError(f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); got {taxonomy!r}.")
     numbers = taxonomy.check_labels(classes)
-    ways_up = taxonomy.ancestry[numbers][:, :-1]  # the root, the last node, is common to all and says nothing
+    ways_up = taxonomy.ancestry[numbers][:, :-1]  # without the root, the last node, which all have in common
     common = (ways_up @ ways_up.T).toarray()
     longer = np.maximum.outer(common.diagonal(), common.diagonal())
     distances: np.ndarray = 1 - common / np.maximum(longer, 1)
@@ -42,7 +42,7 @@ def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:
 
 
 class Pairs(NamedTuple):
-    """Pairs of rows, in the order in which a learner meets them.
+    """Pairs of rows, in the order in which a learner uses them.
 
     first, second : (n_pairs,) row numbers
     similar : (n_pairs,) bool, whether both rows have the same class
@@ -54,17 +54,17 @@ class Pairs(NamedTuple):
 
 
 def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState) -> Pairs:
-    """Half pairs of rows of one class, half of two classes, no pair twice, similar and dissimilar ones mixed at random.
+    """Random pairs of rows: half of one class, half of two classes; no pair twice, in random order.
 
     Every class gives equally many similar pairs, whatever its size, and every
-    two classes equally many dissimilar ones, as far as they go. Where half of
-    the pairs there are, or more, are asked for, they are drawn from all evenly.
+    two classes equally many dissimilar ones, as long as there are any. If ``n_pairs`` is at least
+    half of all pairs, they are drawn uniformly from all pairs.
 
     Parameters
     ----------
     labels : (n_rows,) the number of each row's class, from 0
     n_pairs : how many at most; fewer come where there are not so many
-    random : where chance comes from
+    random : the random generator
 
     >>> pairs = sample_pairs(np.array([0, 0, 1]), 100, np.random.RandomState(0))
     >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similar.tolist()))
@@ -82,7 +82,7 @@ def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState
 def near_pairs(
     X: np.ndarray, labels: np.ndarray, n_pairs: int, n_neighbors: int, random: np.random.RandomState
 ) -> Pairs:
-    """As ``sample_pairs``, but of rows that are near each other: there it is decided what the neighbors say.
+    """As ``sample_pairs``, but of rows near each other, where a metric decides which rows are neighbors.
 
     Half are a row and one of the ``n_neighbors`` nearest rows of its class,
     half a row and one of as many nearest rows of other classes, by
@@ -123,7 +123,7 @@ def _paired(rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
 
 
 def _some_of_each_class(pairs: np.ndarray, labels: np.ndarray, n: int, random: np.random.RandomState) -> np.ndarray:
-    """At most n pairs, none twice, equally many of every class of a first row as far as these go."""
+    """At most n pairs, none twice, equally many for every class of the first row, as long as there are any."""
     pairs = _distinct(random.permutation(pairs))
     of_class = labels[pairs[:, 0]]
     in_order, sizes = np.argsort(of_class, kind="stable"), np.bincount(of_class)
@@ -134,7 +134,7 @@ def _some_of_each_class(pairs: np.ndarray, labels: np.ndarray, n: int, random: n
 
 
 def _distinct(pairs: np.ndarray) -> np.ndarray:
-    """The pairs as they come, each once, whichever of its two numbers stands first."""
+    """The pairs in order, each once, in whichever order its two numbers come."""
     low, high = np.sort(pairs, axis=1).T
     _, first_met = np.unique(low * (pairs.max(initial=0) + 1) + high, return_index=True)
     kept: np.ndarray = pairs[np.sort(first_met)]
@@ -156,7 +156,7 @@ def _draw(
     random: np.random.RandomState,
 ) -> np.ndarray:
     """At most ``n`` different pairs: (n, 2) places."""
-    if n_possible <= 2 * n:  # by drawing one would wait long for the last of them
+    if n_possible <= 2 * n:  # drawing until the last pairs come up would take long
         every = all_pairs()
         chosen: np.ndarray = every[random.permutation(len(every))[:n]]
         return chosen
@@ -191,7 +191,7 @@ class _Classes:
         return places
 
     def some_dissimilar(self, n: int, random: np.random.RandomState) -> np.ndarray:
-        """(n, 2) places: every class comes equally often as the first, any other class then as the second."""
+        """(n, 2) places: the first row's class is uniform, the second's uniform among the other classes."""
         n_classes = len(self.sizes)
         first = np.resize(random.permutation(n_classes), n)
         second = (first + 1 + random.randint(n_classes - 1, size=n)) % n_classes
@@ -212,6 +212,6 @@ class _Classes:
 
 
 def _product(first: range, second: range) -> np.ndarray:
-    """Every pair of one number of each: (len(first) · len(second), 2)."""
+    """The Cartesian product: (len(first) · len(second), 2)."""
     one, other = np.array(first, np.int64), np.array(second, np.int64)
     return np.column_stack([np.repeat(one, len(other)), np.tile(other, len(one))])

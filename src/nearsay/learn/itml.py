@@ -18,10 +18,10 @@ from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
 from nearsay.learn.whitening import around_class_means, power_of, trusted_covariance
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# What share of the observed pairs is nearer than a similar pair should be, and than a dissimilar one should be (%).
+# Percentiles of the observed distances: the bounds for similar and for dissimilar pairs.
 NEAR_AND_FAR = (5, 95)
 
-# Classes less far apart in a taxonomy are drawn together a little instead of being pushed apart.
+# Pairs of classes nearer than this in a taxonomy are drawn together a little instead of being pushed apart.
 NEXT_OF_KIN = 0.4
 
 
@@ -30,21 +30,20 @@ class ITML(LearnedMetric):
 
     Of all metrics in which similar pairs of rows are nearer than u and
     dissimilar pairs farther than l (squared distances, with slack), the one
-    that differs least from the prior, by the LogDet divergence. Constraints are
-    met one after the other until all are.
+    closest to the prior, by the LogDet divergence. Found by cyclic projections
+    onto the constraints.
 
     Parameters
     ----------
     gamma : float, default=0.002
-        What a constraint counts against the prior: near 0 the prior stays, and with ``inf``
+        Weight of the constraints against the prior: near 0 the result is the prior, and with ``inf``
         there is no slack. With more constraints the best value is smaller.
     n_constraints : int, default=20000
-        Pairs of rows, half similar, half dissimilar; fewer where there are not so many. Pairs of identical
-        rows say nothing and are left out.
+        Pairs of rows, half similar, half dissimilar; fewer if there are not so many. Pairs of identical
+        rows are left out.
     n_neighbors : int or None, default=20
         Pairs are a row and one of so many nearest rows of its class, or of other
-        classes, in the prior metric: there it is decided what the neighbors say. None draws any two rows, as
-        the paper does.
+        classes, in the prior metric. None draws any two rows, as the paper does.
     prior : {"identity", "covariance", "within-class"} or (n_features, n_features) array, default="identity"
         The matrix of the prior metric: the Euclidean one, the inverse of the covariance of all rows, the metric
         of ``WithinClassWhitening``, or a symmetric, positive definite matrix.
@@ -53,13 +52,13 @@ class ITML(LearnedMetric):
     max_iter : int, default=200
         Sweeps over all constraints at most. With 0 nothing is learned: the metric is the prior.
     tol : float, default=1e-3
-        It is done when a sweep changes the dual variables by less than this share of them: Σ|λ − λ'| / Σ(λ + λ').
+        Stop when a sweep changes the dual variables by less than this share: Σ|λ − λ'| / Σ(λ + λ').
     taxonomy : Taxonomy or None, default=None
-        Its nodes include every class. Rows of two classes that have most of their way up in common
-        (``class_distances`` below 0.4) shall then stay near each other, too, within a bound between u
-        and l that grows with the distance of the classes, and only others shall be far. It favors smaller mistakes.
+        Its nodes include every class. Rows of two classes that are close in it (``class_distances`` below 0.4)
+        then also count as similar, with a bound between u and l that grows with the distance of the classes.
+        It favors smaller mistakes.
     random_state : int, RandomState or None, default=0
-        What pairs are drawn, and in which order they come.
+        Chooses the pairs and their order.
     verbose : bool, default=False
         Show a progress bar on stderr.
 
@@ -71,7 +70,7 @@ class ITML(LearnedMetric):
     n_iter_ : int
         Sweeps done.
     loss_curve_ : (``n_iter_`` + 1,)
-        Minus the dual objective, which each constraint that is met lowers: 0 for the prior, and after every sweep.
+        Minus the dual objective, which every projection lowers: 0 for the prior, then after every sweep.
 
     Examples
     --------
@@ -132,7 +131,7 @@ class ITML(LearnedMetric):
         return near_pairs(mapped, labels, self.n_constraints, self.n_neighbors, random)
 
     def _apart(self, pairs: Pairs, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        """How far apart the classes of each pair are: 0 for the same, 1 for others, or as the taxonomy says."""
+        """The distance of the classes of each pair: 0 for the same class, 1 for others, or that of the taxonomy."""
         if self.taxonomy is None:
             return np.where(pairs.similar, 0.0, 1.0)
         distances: np.ndarray = class_distances(self.taxonomy, classes)[labels[pairs.first], labels[pairs.second]]
@@ -142,13 +141,13 @@ class ITML(LearnedMetric):
         M, duals = prior, np.zeros(len(constraints.signs))
         losses = [0.0]
         change = 1.0
-        with progress_bar("ITML", self.max_iter, self.verbose) as tell:
+        with progress_bar("ITML", self.max_iter, self.verbose) as report:
             while change >= self.tol and len(losses) <= self.max_iter:
                 before = duals
                 M, duals = itml_sweep(M, constraints, self.gamma, duals)
                 change = float(np.abs(duals - before).sum() / max((duals + before).sum(), math.ulp(0.0)))
                 losses.append(itml_loss(M, prior, constraints, self.gamma, duals))
-                tell(done=len(losses) - 1, loss=losses[-1])
+                report(done=len(losses) - 1, loss=losses[-1])
         self.n_iter_ = len(losses) - 1
         self.loss_curve_ = np.array(losses)
         if change >= self.tol and self.max_iter:
@@ -172,11 +171,11 @@ class ITML(LearnedMetric):
 
 
 class Constraints(NamedTuple):
-    """What a metric shall keep to, in the order in which it is met.
+    """Bounds on the distances of pairs, in the order in which they are projected onto.
 
     differences : (n_constraints, n_features) of the two rows of each pair
     signs : (n_constraints,) +1 where they are similar, −1 where they are not
-    targets : (n_constraints,) the squared distance that they shall not exceed, or reach
+    targets : (n_constraints,) the largest squared distance of a similar pair, the smallest of a dissimilar one
     """
 
     differences: np.ndarray
@@ -187,10 +186,10 @@ class Constraints(NamedTuple):
 def itml_sweep(
     M: np.ndarray, constraints: Constraints, gamma: float, duals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The metric and the dual variables after every constraint was met once, in order, as far as slack asks for it.
+    """The metric and the dual variables after one projection onto every constraint, in order.
 
-    Two rows that differ by 2 shall have a squared distance of at most 1, not 4. With gamma=1 both numbers
-    give way and meet at 1.6; without slack the distance becomes 1:
+    Two rows that differ by 2 should have a squared distance of at most 1, not 4. With gamma=1 distance
+    and bound meet at 1.6; without slack the distance becomes 1:
 
     >>> close = Constraints(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
     >>> [itml_sweep(np.eye(1), close, gamma, np.zeros(1))[0].item() * 4 for gamma in (1.0, math.inf)]
@@ -234,7 +233,7 @@ def as_constraints(
 
     >>> X, pairs = np.array([[0.0], [1.0], [3.0]]), Pairs(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1, 0, 0]))
     >>> constraints, _ = as_constraints(X, pairs, np.array([0, 1, 0.2]), np.eye(1), (1.0, 16.0))
-    >>> constraints.signs, constraints.targets  # the last two rows are next of kin
+    >>> constraints.signs, constraints.targets  # the classes of the last two rows are close
     (array([ 1., -1.,  1.]), array([ 1., 16.,  4.]))
     """
     differences = X[pairs.first] - X[pairs.second]
@@ -252,7 +251,7 @@ def as_constraints(
 
 
 def check_bounds(bounds: Any) -> None:
-    """Say what is wrong with bounds that a user gave.
+    """Raise InputError unless bounds are valid.
 
     >>> check_bounds((9.0, 1.0))
     Traceback (most recent call last):
@@ -284,7 +283,7 @@ def _within_class(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 PRIORS = {"identity": _identity, "covariance": _inverse_covariance, "within-class": _within_class}
-# A map that comes of rows twice as large is smaller by this power of two.
+# If rows are scaled by 2, the map is scaled by this power of 2.
 PRIOR_POWERS = {"identity": 0.0, "covariance": 1.0, "within-class": 0.5}
 
 

@@ -1,9 +1,9 @@
-"""The compiled loop behind ITML. Imported on first use only (numba).
+"""The compiled loop of ITML. Imported on first use only (numba).
 
-A constraint changes M by a step along one vector, and the next one needs M
-as changed. Steps are kept aside for some constraints and added to M
+A constraint changes M by a rank-one step, and the next constraint needs the
+changed M. The steps of some constraints are collected and added to M
 together, so that both M times the differences and the sum of the steps are
-products of matrices.
+matrix products.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ fused = partial(compiled, fastmath={"contract", "reassoc"})
 
 @compiled
 def sweep(M, differences, signs, targets, gamma, duals):  # type: ignore[no-untyped-def]
-    """Meet every constraint once, in order, as far as its slack asks for; ``M`` and ``duals`` are written to."""
+    """Project onto every constraint once, in order; ``M`` and ``duals`` are written to."""
     n, d = differences.shape
     to_target, to_prior = 1 / (1 + 1 / gamma), 1 / (1 + gamma)
     images, steps, signed = np.empty((TOGETHER, d)), np.empty((TOGETHER, d)), np.empty((TOGETHER, d))
@@ -40,7 +40,7 @@ def sweep(M, differences, signs, targets, gamma, duals):  # type: ignore[no-unty
             _take_steps(steps[:n_steps], signed[:n_steps], some[c], image)
             distance = _dot(some[c], image)
             if not distance > SMALLEST:
-                continue  # M has become too small along this difference for numbers to tell
+                continue  # M is too small along this difference for float64
             slack = 1 / targets[i] - signs[i] * duals[i] / gamma
             change = min(duals[i], signs[i] * to_target * (1 / distance - slack))
             if change == 0:
@@ -62,7 +62,7 @@ def sweep(M, differences, signs, targets, gamma, duals):  # type: ignore[no-unty
 
 @fused
 def _take_steps(steps, signed, difference, image):  # type: ignore[no-untyped-def]
-    """Add to ``image`` what steps not yet in M make of the difference: Σ step (signed · difference)."""
+    """Add the product of the steps not yet in M with the difference to ``image``: Σ step (signed · difference)."""
     four = len(steps) - len(steps) % 4
     for first in range(0, four, 4):  # four at a time, as the image is written to less often
         a, b, c, d = signed[first], signed[first + 1], signed[first + 2], signed[first + 3]

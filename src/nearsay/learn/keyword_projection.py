@@ -1,11 +1,11 @@
-"""Directions in which rows tell their keywords apart: regularized canonical correlation of rows and keywords.
+"""Regularized canonical correlation analysis (CCA) of rows and keywords.
 
     rows ──► whitened ─┐
                        ├─► correlations ──► the strongest directions, each as long as it is strong ──► unit length
     keywords ► whitened┘
 
-Rows that have the same keywords come near each other, also those of rare ones: whitening weighs words alike. As in
-"CCA-KNN" (Murthy, Maji and Manmatha 2015), a good space for neighbors that pass on keywords.
+Rows with the same keywords come near each other, also for rare keywords: whitening gives all words the same weight.
+As in CCA-KNN (Murthy, Maji and Manmatha 2015), neighbors in this space predict keywords well.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units, varying_columns
 
-# Words beyond this many, the rarest ones, have no part: the square of their number is held and factored.
+# Most words; the rarest beyond are ignored: a matrix of the square of their number is factored.
 MOST_WORDS = 2000
-# Up to so many columns the square of their number is held, however few rows there are.
+# Up to so many columns the covariance of all columns is computed, even if rows are fewer.
 MOST_COLUMNS = 1024
-# Added to the variance of every word. That of a word which one row in a thousand has is as large.
+# Added to the variance of every word: the variance of a word that one row in a thousand has.
 WORD_RIDGE = 1e-3
 
 
 class KeywordProjection(TransformerMixin, BaseEstimator):
-    """A linear map to a space where rows with like keywords are near.
+    """A linear map to a space in which rows with similar keywords are near (CCA of rows and keywords).
 
     Parameters
     ----------
     n_components : int, default=200
         Dimensions of that space, or as many as there are columns or words.
     shrinkage : float above 0, default=0.3
-        How much of their mean is added to the variances of all directions of
-        the rows. The more, the less is made of directions in which rows hardly differ.
-        Columns that are constant do not count in the mean.
+        Ridge of the rows' covariance, as a share of the mean variance of the columns that are not
+        constant. The larger, the less directions count in which rows hardly differ.
 
     Attributes
     ----------
@@ -53,7 +52,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    The first column tells cats from dogs; the second varies more, and tells nothing:
+    The first column separates cats from dogs; the second has a larger variance, and is noise:
 
     >>> X = [[0, 50], [1, 0], [0, 70], [9, 10], [8, 60], [9, 20]]
     >>> Y = [["cat"], ["cat"], ["cat"], ["dog"], ["dog"], ["dog"]]
@@ -78,7 +77,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         rows, keywords = rows_and_keywords(X, Y)
         words = some_words(keywords.matrix)
         if not words.nnz:
-            raise InputError("No row has a keyword that another lacks: there is nothing to tell apart.")
+            raise InputError("All rows have the same keywords: there is nothing to learn.")
         self.n_features_in_ = rows.shape[1]
         scaled, unit = in_units(rows)
         spanned = Spanned(scaled)
@@ -114,7 +113,7 @@ def unit_length(X: np.ndarray) -> np.ndarray:
 
 
 class Spanned:
-    """Rows in the space that they span, where columns are very many: what is learned there holds for all columns.
+    """Rows in the coordinates of their own span, if they have very many columns.
 
     A linear map learned with a ridge is 0 in every direction in which no row differs from the mean, so with
     fewer rows than columns a square matrix of all columns is not needed, and may not fit into memory.
@@ -191,9 +190,9 @@ def _strongest(
     squared, vectors = eigh(square, subset_by_index=[len(square) - n_components, len(square) - 1], driver="evx")
     correlations = np.sqrt(np.maximum(squared[::-1], 0.0))
     correlated = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
-    correlated[0] = True  # where rows tell nothing about words, they all come to lie in one place
+    correlated[0] = True  # where rows do not predict words, all are mapped to one point
     vectors, correlations = vectors[:, ::-1][:, correlated], correlations[correlated]
-    # Columns of between @ vectors are the left singular vectors times the correlations, which is the length asked for.
+    # Columns of between @ vectors are the left singular vectors times the correlations, as wanted.
     scaled = vectors * correlations if n_columns <= n_words else between @ vectors
     directions: np.ndarray = solve_triangular(root, scaled, lower=True, trans="T").T
     # Either sign of a direction is as good; the largest entry decides.

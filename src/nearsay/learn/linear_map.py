@@ -19,17 +19,17 @@ from nearsay.core.settings import check_flag
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.content_order import content_order
 from nearsay.distances.distance import Distance
-from nearsay.distances.vectors import Mahalanobis
+from nearsay.distances.mahalanobis import Mahalanobis
 from nearsay.errors import InputError
 
-# Where the largest number lies between these, rows are learned from as they are: float32 holds their squares.
+# If the largest number lies between these, rows are not scaled: float32 holds their squares.
 SMALL, LARGE = 1e-15, 1e15
-# Below, a map that makes up for it would not be finite, and numbers have fewer digits.
+# Below this the map back to the user's unit would not be finite, and numbers have fewer digits.
 SMALLEST = 1e-290
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer after which the Euclidean distance is the learned one.
+    """Base of learned metrics: a linear transformer after which the Euclidean distance is the learned one.
 
     A learner sets ``components_`` in ``fit``; everything else follows from it.
 
@@ -42,7 +42,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     components_: np.ndarray
 
     def transform(self, X: Any) -> np.ndarray:
-        """Map the rows to where Euclidean distance is the learned one: (n_rows, n_components)."""
+        """Map the rows to the space in which Euclidean distance is the learned one: (n_rows, n_components)."""
         check_is_fitted(self, "components_")
         rows = checked_rows(self, X, dtype=(np.float64, np.float32), reset=False)
         mapped: np.ndarray = rows @ self.components_.T.astype(rows.dtype, copy=False)
@@ -66,8 +66,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
         """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes.
 
-        Rows come in the order of their content: what is drawn from them, and summed, does not depend on how they were
-        listed.
+        Rows are sorted by content, so that random draws and sums do not depend on the order in which they were
+        passed.
         """
         X, y = self._checked_rows_and_labels(X, y)
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
@@ -88,8 +88,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 def class_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The class number of each label, and the classes by number; an error where there is only one class.
 
-    Classes are numbered as rows bring them, not by name: lots drawn class by class, and sums over classes, are then the
-    same whatever classes are called.
+    Classes are numbered in the order of their first rows, not by name: random draws and sums over classes are then the
+    same under any names.
 
     >>> class_numbers(np.array(["oak", "elm", "oak"]))
     (array([0, 1, 0]), array(['oak', 'elm'], dtype='<U3'))
@@ -106,9 +106,9 @@ def class_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:
-    """The rows in a unit in which squares, and squares of squares, neither overflow nor vanish; and the unit.
+    """Rows scaled so that their fourth powers neither overflow nor underflow; and the unit.
 
-    A power of two, so that nothing is rounded; 1, and the rows themselves, where they need no other.
+    The unit is a power of two, so that nothing is rounded; 1, with the rows themselves, if they need no scaling.
 
     >>> in_units(np.array([[3.0 * 2.0**600], [-(2.0**600)]]))[0].ravel(), in_units(np.array([[3.0]]))[1]
     (array([ 0.75, -0.25]), 1.0)
@@ -128,7 +128,7 @@ def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:
 def varying_columns(X: np.ndarray) -> np.ndarray:
     """Numbers of the columns in which rows differ, by more than rounding errors.
 
-    A number that is not finite is left for others to refuse: its column counts as one that differs.
+    A column with a number that is not finite is included: other checks refuse it.
 
     >>> varying_columns(np.array([[1.0, 7.0, 0.1 + 0.2], [2.0, 7.0, 0.3]]))
     array([0])
@@ -140,10 +140,10 @@ def varying_columns(X: np.ndarray) -> np.ndarray:
 
 
 def distinct_columns(X: np.ndarray) -> np.ndarray:
-    """Numbers of the columns that have something to say: those that vary and are no copy of an earlier one.
+    """Numbers of the columns that vary and are no copy of an earlier one.
 
-    Any other column would only change how many columns there are to share a spread, and how much each of them is
-    shrunk or counts. The first column alone where none varies: there is always one.
+    Any other column would change the mean variance and the shrinkage without adding information. If none varies,
+    the first column, so that there is always one.
 
     >>> distinct_columns(np.array([[5.0, 1.0, 1.0, 7.0], [6.0, 2.0, 2.0, 7.0]]))
     array([0, 1])
@@ -151,7 +151,7 @@ def distinct_columns(X: np.ndarray) -> np.ndarray:
     varying = varying_columns(X)
     if not len(varying):
         return np.zeros(1, np.int64)
-    # A copy has the same sum, to the last bit, however rows are weighed: hardly a column needs a closer comparison.
+    # A copy has the same weighted sum, to the last bit: few columns need a full comparison.
     lots, sums = np.random.default_rng(0).random(len(X)), np.zeros(X.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
         for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
@@ -182,15 +182,15 @@ def factor(M: np.ndarray) -> np.ndarray:
     return root
 
 
-class Tell(Protocol):
-    """Says that ``done`` rounds are behind, and what the loss is now."""
+class Report(Protocol):
+    """Reports the number of rounds done, and the loss."""
 
     def __call__(self, done: int, loss: float) -> None: ...
 
 
 @contextmanager
-def progress_bar(words: str, max_iter: int, shown: Any) -> Iterator[Tell]:
-    """A bar on stderr where ``shown``, with the rounds done and the loss; nothing otherwise."""
+def progress_bar(words: str, max_iter: int, shown: Any) -> Iterator[Report]:
+    """A progress bar on stderr with the rounds done and the loss, if ``shown``."""
     if not check_flag("verbose", shown):
         yield lambda done, loss: None
         return

@@ -1,8 +1,7 @@
-"""Which of two items should stand before the other among a query's neighbors, and how much that matters.
+"""Preferences for learning to rank: which of two rows should come first among a query's neighbors, with weights.
 
-No label says so directly; the keywords do. An item that shares more of a
-query's keywords should come first, and a mistake near the top of the list
-costs more than one further down::
+The row that shares more of the query's keywords should come first, and a
+mistake near the top of the list costs more than one further down::
 
     query's keywords agree    1.0   .67   .67 │  .4   …    0    0
     place in the ideal order   1     2     3  │   4   …  n−2  n−1
@@ -26,7 +25,7 @@ WEIGHTINGS = ("ndcg", "equal")
 
 @dataclass(frozen=True)
 class Preferences:
-    """Row ``query[p]`` wants row ``better[p]`` before row ``worse[p]``, and ``weight[p]`` says how much."""
+    """For row ``query[p]``, row ``better[p]`` should come before row ``worse[p]``, with weight ``weight[p]``."""
 
     query: np.ndarray
     better: np.ndarray
@@ -38,7 +37,7 @@ class Preferences:
 
 
 def agreement(Y: csr_array, Z: csr_array) -> np.ndarray:
-    """How well the keywords of two items agree: twice the shared ones by all of both, from 0 to 1.
+    """The Dice coefficient of keywords: twice the number shared, divided by the sum of both numbers, from 0 to 1.
 
     Parameters
     ----------
@@ -61,15 +60,15 @@ def agreement(Y: csr_array, Z: csr_array) -> np.ndarray:
 def swap_weights(
     better: Any, worse: Any, better_place: Any, worse_place: Any, ideal: Any, depth: int, rest: float
 ) -> np.ndarray:
-    """How much NDCG is lost at ``depth`` when two items of the ideal order change places.
+    """The loss of NDCG at ``depth`` if two items of the ideal order are swapped.
 
     Parameters
     ----------
     better, worse : agreements of the two with the query.
-    better_place, worse_place : where they stand, counted from 1; ``better_place`` is the smaller.
+    better_place, worse_place : their ranks, from 1; ``better_place`` is the smaller.
     ideal : the discounted gain of the first ``depth`` items (``ideal_gain``).
     rest : float
-        The weight of a pair that stands below ``depth`` altogether.
+        The weight of a pair with both items below ``depth``.
 
     The agreements 1, ½, 0, 0 and a list of two:
 
@@ -85,7 +84,7 @@ def swap_weights(
 
 
 def ideal_gain(agreements: np.ndarray, depth: int) -> float:
-    """Σ (2^r − 1) / log2(1 + place) over the first ``depth`` agreements, which fall.
+    """The ideal DCG: Σ (2^r − 1) / log2(1 + place) over the first ``depth`` agreements, in falling order.
 
     >>> round(ideal_gain(np.array([1.0, 0.5, 0.0, 0.0]), depth=2), 5)
     1.26134
@@ -104,11 +103,11 @@ def draw_preferences(
     rest: float = 1e-6,
     seed: int = 0,
 ) -> Preferences:
-    """Draw pairs of rows that every row, by its keywords, wants in one order, with the weight of that wish.
+    """Draw preferences from keywords: for each row, pairs of other rows of different agreement, with weights.
 
-    For each row the others are ordered by ``agreement``, ties by lot. Of all
-    pairs whose agreements differ, ``n_pairs`` are drawn with equal chances,
-    with replacement. A row with no such pair (it has no keywords, or shares
+    For each row the others are ordered by ``agreement``, ties at random. Of all
+    pairs whose agreements differ, ``n_pairs`` are drawn uniformly, with
+    replacement. A row with no such pair (it has no keywords, or shares
     equally many with all) gives none.
 
     Parameters
@@ -117,8 +116,7 @@ def draw_preferences(
     depth : int
         How far down the order matters.
     top : int or None
-        Draw only pairs whose better one is among the first ``top``. Few of all
-        pairs touch the top of the list; this aims there.
+        Draw only pairs whose better row is among the first ``top``: few of all pairs are.
     weighting : {"ndcg", "equal"}
         "ndcg": what swapping the two would lose of NDCG at ``depth``.
     rest : float
@@ -158,7 +156,7 @@ def _draw(
     rest: float,
     random: np.random.Generator,
 ) -> tuple[np.ndarray, ...]:
-    """One row's pairs (query, better, worse, weight), drawn by its own lot: blocks and threads do not matter."""
+    """One row's pairs (query, better, worse, weight), by a random generator of its own: threads do not matter."""
     others = random.permutation(len(agreements))
     others = others[others != row]
     others = others[np.argsort(-agreements[others], kind="stable")]
@@ -168,8 +166,8 @@ def _draw(
     n_worse = len(r) - below
     chances = np.cumsum(n_worse)
     if not len(chances) or not chances[-1]:
-        nobody = np.empty(0, np.int64)
-        return nobody, nobody, nobody, np.empty(0)
+        none = np.empty(0, np.int64)
+        return none, none, none, np.empty(0)
     a = np.searchsorted(chances, random.integers(chances[-1], size=n_pairs), side="right")
     b = below[a] + (random.random(n_pairs) * n_worse[a]).astype(np.int64)
     weight = swap_weights(r[a], r[b], a + 1, b + 1, ideal_gain(r, depth), depth, rest)

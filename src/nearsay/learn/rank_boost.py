@@ -1,4 +1,4 @@
-"""The ordering of neighbors learned directly: RankBoost over the ranks that each feature space gives.
+"""RankBoost: an order of neighbors learned from keywords, over the ranks in several feature spaces.
 
 ::
 
@@ -6,8 +6,8 @@
     space 2: rank of row j for query i ──► [rank ≤ θ₂]·α₂ ─┼─► score(i, j) ──► the k rows of highest score
     space 1:            again          ──► [rank ≤ θ₃]·α₃ ─┘
 
-A round takes the space and the threshold that get the most weight of preferences right, and then weighs what is
-still wrong more. What a space's rank is worth in the end is one lookup table.
+A round takes the space and the threshold that get the most weight of preferences right, then raises the weights of
+those that are wrong. The result is one lookup table of scores by rank for each space.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ QUERIES_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Boosted:
-    """Weak rankers in the order in which they were taken, and how well they do together.
+    """The weak rankers of all rounds, with training errors and their bounds.
 
     Attributes
     ----------
     spaces, thresholds, alphas : (max_iter,)
         In round t rows of rank ``thresholds[t]`` or less in space ``spaces[t]`` get ``alphas[t]``.
     errors : (max_iter,)
-        The weighted share of preferences not kept after each round; ties are not kept.
+        The weighted share of preferences that are wrong after each round; ties are wrong.
     bounds : (max_iter,)
-        The product of the normalizers so far, which no error exceeds.
+        The product of the normalizers so far: an upper bound of the error.
     """
 
     spaces: np.ndarray
@@ -62,7 +62,7 @@ class Boosted:
     bounds: np.ndarray
 
     def worth(self, space: int) -> tuple[np.ndarray, np.ndarray]:
-        """The thresholds of a space in rising order, and what a rank is worth up to each, and beyond the last.
+        """The thresholds of a space in rising order, and the score of ranks up to each, and beyond the last.
 
         >>> two = Boosted(np.array([0, 0]), np.array([9, 3]), np.array([1.0, 0.5]), np.zeros(2), np.ones(2))
         >>> two.worth(0)
@@ -75,7 +75,7 @@ class Boosted:
 
 
 def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_ranks: int, max_iter: int) -> Boosted:
-    """Learn from weighted preferences what ranks are worth (Freund, Iyer, Schapire and Singer 2003).
+    """RankBoost on weighted preferences (Freund, Iyer, Schapire and Singer 2003).
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_rank
         The ranks of a pair's two rows in each space.
     weight : (n_pairs,)
     max_iter : int
-        At most so many; fewer where no threshold says anything about what is left.
+        Largest number of rounds; fewer if no threshold is better than chance.
 
     Four pairs of equal weight in one space; three are right at rank 3, one is wrong:
 
@@ -111,7 +111,7 @@ def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_rank
 
 
 def _best_threshold(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_ranks: int) -> tuple[int, int, float]:
-    """The space and the rank at which a threshold gets most right less wrong, either way round; the first at ties."""
+    """The space and rank of the threshold with the largest |right − wrong| weight; the first at ties."""
     from nearsay.learn.rank_boost_kernels import weight_by_rank
 
     def search(space: int) -> tuple[float, int, int, float]:
@@ -127,31 +127,30 @@ def _best_threshold(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n
 
 
 class RankBoostNeighbors(BaseEstimator):
-    """Neighbors in an order learned from keywords: who shares most of a query's keywords should stand first.
+    """Neighbors in an order learned from keywords by RankBoost (Cui et al. 2013).
 
-    Every feature space ranks the rows by its own distance; what a rank in a
-    space is worth is learned from pairs of rows of which one shares more
-    keywords with a third (Cui et al. 2013). No distance is learned on the way.
-    The paper draws its preferences from all pairs (``top=None``), and its
-    NW-RNN weighs them alike (``weighting="equal"``); it does not say how many
-    rounds it takes.
+    Every feature space ranks the rows by its own distance. The score of a rank
+    in a space is learned from pairs of rows of which one shares more keywords
+    with a third. No distance is learned. The paper draws its preferences from
+    all pairs (``top=None``), and its NW-RNN gives them equal weights
+    (``weighting="equal"``); it does not state the number of rounds.
 
     Parameters
     ----------
     features : None, {name: columns} or {name: (columns, distance)}
         The feature spaces; None is one, all columns by Euclidean distance.
     max_iter : int, default=300
-        Weak rankers, one a round. Early ones tell near from far; the order of
-        the very nearest is learned last, and more rounds go on improving it.
+        Weak rankers, one a round. Early ones separate near from far rows; the order of
+        the nearest is learned last, and more rounds keep improving it.
     n_pairs : int, default=100
         Preferences drawn for every row.
     depth : int, default=200
-        How far down the list its order matters.
+        Depth of NDCG: the length of the list whose order matters.
     top : int or None, default=20
         Draw only preferences whose better row is among the first ``top`` of
-        the ideal order; None draws from all, few of which touch the top of the list.
+        the ideal order; None draws from all pairs, few of which concern the top of the list.
     weighting : {"ndcg", "equal"}, default="ndcg"
-        Preferences weigh what breaking them loses of NDCG at ``depth``, or all the same.
+        Preferences are weighted by the loss of NDCG at ``depth`` if they are violated, or equally.
     rest : float, default=1e-6
         The weight of preferences about rows below ``depth``.
     joint : bool, default=False
@@ -168,7 +167,7 @@ class RankBoostNeighbors(BaseEstimator):
 
     Examples
     --------
-    The first column tells cats from dogs; the second is noise:
+    The first column separates cats from dogs; the second is noise:
 
     >>> X = [[0, 5], [1, 0], [2, 7], [10, 1], [11, 6], [12, 2]]
     >>> Y = [[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1]]
@@ -212,7 +211,7 @@ class RankBoostNeighbors(BaseEstimator):
         joint = check_flag("joint", self.joint)
         rows, keywords = rows_and_keywords(X, Y)
         spaces = as_spaces(self.features, rows.shape[1])
-        order = annotated_order(rows, keywords.matrix)  # preferences are drawn by place, and met, in this order
+        order = annotated_order(rows, keywords.matrix)  # preferences are drawn and used in this order
         preferences = draw_preferences(
             csr_array(keywords.matrix[order]),
             self.n_pairs,
@@ -224,7 +223,7 @@ class RankBoostNeighbors(BaseEstimator):
         )
         if not preferences.weight.any():
             raise InputError(
-                f"The keywords of the {len(rows)} rows say nothing about an order: no row shares more of them with one"
+                f"The keywords of the {len(rows)} rows give no order: no row shares more of them with one"
                 " row than with another. Pass rows that share some keywords and not others."
             )
         self._held = HeldSpaces(rows, spaces)
@@ -295,13 +294,13 @@ class RankBoostNeighbors(BaseEstimator):
         return measured
 
     def _mean(self, in_each_space: list[np.ndarray]) -> np.ndarray:
-        """What is nearer in all spaces together, each by its largest distance; times the number of spaces."""
+        """The sum of distances in all spaces, each divided by the largest in its space."""
         return np.asarray(sum(far / scale for far, scale in zip(in_each_space, self._held.scales, strict=True)))
 
     def _ordered(self, Q: np.ndarray, k: int, left_out: np.ndarray | None) -> NeighborTable:
         from nearsay.learn.rank_boost_kernels import add_scores
 
-        _ = self._held.scales  # found once, before every thread looks for them
+        _ = self._held.scales  # computed once, before the threads need them
 
         table = neighbor_search.no_neighbors(len(Q), k)
         worths = [self.boosted_.worth(space) for space in range(len(self.space_names_))]

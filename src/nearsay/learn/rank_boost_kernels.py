@@ -11,11 +11,11 @@ from nearsay.core.compiling import only_compiled as compiled
 def rank_rows(distances, first, starts, rows, ranks):  # type: ignore[no-untyped-def]
     """Rank the rows that each query's pairs name: one more than the number of nearer rows, the query itself left out.
 
-    Line i of ``distances`` is seen from row ``first + i``, whose pairs are
+    Line i of ``distances`` belongs to row ``first + i``, whose pairs are
     those from ``starts[first + i]`` on; ``rows`` and ``ranks`` are (2, n_pairs).
 
-    A few hundred ranks do not need thousands of rows in order: rows are thrown into buckets by distance, and
-    only within a row's own bucket it is compared with each.
+    Sorting thousands of rows for a few hundred ranks is not needed: rows are counted in buckets by distance, and
+    compared only within a bucket.
     """
     n = distances.shape[1]
     bucket, begin, grouped = np.empty(n, np.uint32), np.empty(n + 2, np.int64), np.empty(n)
@@ -48,9 +48,9 @@ def rank_rows(distances, first, starts, rows, ranks):  # type: ignore[no-untyped
 
 @compiled
 def weight_by_rank(better, worse, weight, out):  # type: ignore[no-untyped-def]
-    """Add each pair's weight at the rank of its better row, and take it off at that of its worse row.
+    """Add each pair's weight at the rank of its better row, and subtract it at that of its worse row.
 
-    The sum of ``out`` up to a rank is then what a threshold there gets right, less what it gets wrong.
+    The sum of ``out`` up to a rank is then the weight that a threshold there gets right, less what it gets wrong.
     """
     for pair in range(better.shape[0]):
         out[better[pair]] += weight[pair]
@@ -59,9 +59,9 @@ def weight_by_rank(better, worse, weight, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def reweigh(better, worse, threshold, alpha, start, weight, margin):  # type: ignore[no-untyped-def]
-    """Add one more weak ranker: pairs it has right lose weight, wrong ones gain.
+    """Add a weak ranker: lower the weights of pairs that it gets right, raise those of the others.
 
-    Gives the sum of the weights now, and of those at the ``start`` of pairs that are not kept now.
+    Returns the sum of the new weights, and the sum of the initial weights (``start``) of pairs that are wrong now.
     """
     right, wrong = np.exp(-alpha), np.exp(alpha)
     total = error = 0.0
@@ -81,9 +81,9 @@ def reweigh(better, worse, threshold, alpha, start, weight, margin):  # type: ig
 
 @compiled
 def add_scores(distances, steps, values, score):  # type: ignore[no-untyped-def]
-    """Add to every row's score what its place in one space is worth: ``values[j]`` from beyond ``steps[j − 1]`` on.
+    """Add the score of its rank in one space to every row: ``values[j]`` beyond the distance ``steps[j − 1]``.
 
-    ``steps`` rise: one for each threshold, the distance of the row that stands there.
+    ``steps`` rise: for each threshold, the distance of the row of that rank.
     """
     n_steps = steps.shape[0]
     for row in range(distances.shape[0]):

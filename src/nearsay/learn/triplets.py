@@ -1,4 +1,4 @@
-"""Triplets to learn a metric from: a row, one of the same class, one of another."""
+"""Triplets for metric learning: a row, one of the same class, one of another."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Triplets(NamedTuple):
 def near_triplets(
     X: np.ndarray, labels: np.ndarray, n_triplets: int, near: tuple[int, int], random: np.random.RandomState
 ) -> Triplets:
-    """Triplets of rows that are near each other, where the order of distances decides what the neighbors say.
+    """Random triplets of rows near each other, where a metric decides which rows are neighbors.
 
-    Every row is the anchor of as many as the others, or of one more; they are drawn by lot from all pairs of
-    ``near[0]`` nearest rows of its class and ``near[1]`` nearest rows of other classes, by Euclidean distance.
-    There are fewer than ``n_triplets``, or none, where there are not as many pairs.
+    Every row is the anchor of equally many (or one more), drawn from all pairs of the ``near[0]`` nearest rows of its
+    class and the ``near[1]`` nearest rows of other classes, by Euclidean distance. There are fewer than
+    ``n_triplets``, or none, if there are not as many pairs.
 
-    A row alone in its class is no anchor, and a row of the class is never compared with an identical one of
-    another: no metric tells these apart.
+    A row alone in its class is no anchor, and a triplet never holds two identical rows of different classes: no metric
+    separates them.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def _by_class(labels: np.ndarray) -> list[np.ndarray]:
 
 
 def _shared_out(n: int, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """How many of ``n`` each row gets, none but ``rows`` any; what does not divide is spread over classes, by lot."""
+    """How many of ``n`` triplets each of the ``rows`` gets; the remainder is spread over classes at random."""
     by_lot = random.permutation(rows)
     place_in_class = np.empty(len(rows), np.int64)
     for places in _by_class(labels[by_lot]):
@@ -82,7 +82,7 @@ def _of_one_class(
     n_pairs = near_same.shape[1] * near_other.shape[1]
     triplets = []
     for block in row_blocks(len(rows), row_bytes=8 * n_pairs):
-        # Every pair of a near row of the class and a near other draws a lot; the lowest lots make the triplets.
+        # Every pair of a near row of the class and a near other gets a random number; the lowest make the triplets.
         lots = random.random_sample((block.stop - block.start, n_pairs))
         identical = content[near_same[block]][:, :, None] == content[near_other[block]][:, None, :]
         lots[identical.reshape(lots.shape)] = np.inf
@@ -96,20 +96,20 @@ def _of_one_class(
 
 
 def _lowest(lots: np.ndarray, most: int) -> np.ndarray:
-    """Where the ``most`` lowest of each row are, lowest first."""
+    """The columns of the ``most`` lowest numbers of each row, lowest first."""
     some = np.argpartition(lots, most - 1, axis=1)[:, :most] if 0 < most < lots.shape[1] else np.argsort(lots, axis=1)
     in_order = np.argsort(np.take_along_axis(lots, some, axis=1), axis=1)
     return np.take_along_axis(some, in_order, axis=1)
 
 
 def triplet_shares(triplets: Triplets, labels: np.ndarray, class_distances: np.ndarray | None = None) -> np.ndarray:
-    """What each triplet counts, summing to 1: alike, or more the farther apart its two classes are.
+    """The weight of each triplet, summing to 1: equal, or growing with the distance of its two classes.
 
     Parameters
     ----------
     class_distances : (n_classes, n_classes) from 0 to 1, optional
-        A triplet counts as much as one half plus the distance of its two classes, so that the
-        nearest classes are still told apart.
+        Weights are proportional to one half plus the distance of the two classes, so that close
+        classes are separated too.
 
     >>> triplets = Triplets(*np.array([[0, 0], [1, 1], [2, 3]]))
     >>> triplet_shares(triplets, np.array([0, 0, 1, 2]), np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]]))

@@ -1,4 +1,4 @@
-"""Tune a learned metric by how well the neighbors of held-out rows vote."""
+"""Grid search for a learned metric, by the accuracy of neighbors on held-out rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearsay.neighbors.index import nearest
 
 @dataclass(frozen=True)
 class TunedMetric:
-    """What ``tune_metric`` found.
+    """The result of ``tune_metric``.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class TunedMetric:
         rows as they are
     metric : its name in the table
     settings : its settings; of equally good ones the first in the table
-    accuracy : share of validation rows whose neighbors say the truth, with these settings
+    accuracy : share of validation rows that their neighbors classify correctly, with these settings
     euclidean : the same without any learned metric
     table : one dict for "Euclidean", one for "WithinClassWhitening", and one for each setting, in the order of the grid
         ``{"metric": name of the learner, "settings": {…}, "accuracy": …}``
@@ -48,7 +48,7 @@ class TunedMetric:
 
     @property
     def gain(self) -> float:
-        """Accuracy above that of the Euclidean distance; below zero only where the learner was to be kept."""
+        """Accuracy minus that of the Euclidean distance; negative only with ``keep_learner``."""
         return self.accuracy - self.euclidean
 
 
@@ -65,13 +65,13 @@ def tune_metric(
     random_state: Any = None,
     keep_learner: bool = False,
 ) -> TunedMetric:
-    """Try every setting of a learner, and keep that with the most accurate neighbors on validation rows.
+    """Grid search for the settings of a learner with the most accurate neighbors on validation rows.
 
-    What is simpler comes first, and stays where no setting is better: the Euclidean distance, which needs no learner,
-    then ``WithinClassWhitening(pull=1)``, which takes a hundredth of a second.
+    Simpler metrics are tried first, and win ties: the Euclidean distance, then ``WithinClassWhitening(pull=1)``,
+    which takes a hundredth of a second.
 
     Each candidate is fitted on training rows; the nearest of these to each validation row, after
-    ``transform``, have a vote each, and of tied classes the nearest wins. One search serves a candidate.
+    ``transform``, have a vote each, and of tied classes the nearest wins.
 
     Parameters
     ----------
@@ -91,10 +91,9 @@ def tune_metric(
     random_state : int, RandomState or None
         Which rows are held out.
     keep_learner : bool, default=False
-        Choose among the settings of the learner alone, though they be worse than the Euclidean distance; whitening
-        is not tried then.
+        Choose among the settings of the learner only, even if the Euclidean distance is better; whitening is not tried.
 
-    Only the second column tells the classes apart. Whitening finds it, and discriminant analysis does no better:
+    Only the second column separates the classes. Whitening detects that, and discriminant analysis is no better:
 
     >>> from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     >>> X, y = [[0, 0], [4, 1], [8, 0], [2, 3], [6, 4], [10, 3]], [0, 0, 0, 1, 1, 1]
@@ -121,7 +120,7 @@ def tune_metric(
         train, labels = X, y
         rows, truth = _checked(X_valid, y_valid)
     else:
-        # Rows are held out by lot, in this order.
+        # Rows are held out at random, in this order.
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
         X, y = X[order], y[order]
         held_out = held_out_rows(y, validation_fraction, check_randomness(random_state))
@@ -166,21 +165,21 @@ def _checked(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def held_out_rows(labels: np.ndarray, share: float, random: np.random.RandomState) -> np.ndarray:
-    """Which rows are held out: this share of each class, rounded, by lot; one row of every class stays.
+    """A random mask of held-out rows: this share of each class, rounded; one row of every class stays.
 
     >>> held_out_rows(np.array([0, 0, 0, 0, 1]), 0.5, np.random.RandomState(0)).sum()
     np.int64(2)
     """
     check_number("validation_fraction", share, 0, 1, closed="neither")
     held_out = np.zeros(len(labels), bool)
-    for label in dict.fromkeys(labels.tolist()):  # as rows bring them, whatever they are called
+    for label in dict.fromkeys(labels.tolist()):  # in order of their first rows, whatever their names
         rows = random.permutation(np.flatnonzero(labels == label))
         held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
     return held_out
 
 
 def neighbor_accuracy(X: np.ndarray, labels: np.ndarray, Q: np.ndarray, truth: np.ndarray, k: int) -> float:
-    """The share of queries whose ``k`` nearest rows say the truth by most votes; of tied classes the nearest wins.
+    """Accuracy of the majority vote of the ``k`` nearest rows; of tied classes the nearest wins.
 
     >>> X, labels = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["a", "b", "b", "a"])
     >>> neighbor_accuracy(X, labels, np.array([[0.1], [3.1]]), np.array(["a", "b"]), k=3)

@@ -1,4 +1,4 @@
-"""Within-class whitening: directions in which rows of one class differ much count less."""
+"""Within-class whitening: directions of large variance within classes count less."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_un
 class WithinClassWhitening(LearnedMetric):
     """The metric M = S^(−power), where S is the covariance of rows around the mean of their class.
 
-    At ``power=1`` rows of a class spread alike in all directions, as in RCA and
-    LDA; halfway there, at ½, is often better for neighbors. There is nothing to
-    iterate and little to set: a yardstick for other learned metrics.
+    At ``power=1`` classes have the same variance in all directions, as in RCA and
+    LDA; ½ is often better for neighbors. Closed form, with few parameters: a baseline
+    for other learned metrics.
 
-    With ``pull`` the distance has a second part: how far apart two rows are in what linear regression
-    says of their classes. With many columns that helps much.
+    With ``pull`` the squared distance has a second term: the difference of the two rows' class scores by linear
+    regression. With many columns that helps much.
 
     Parameters
     ----------
     power : float, default=0.5
         From 0, the Euclidean metric, to 1.
     pull : float, default=0.0
-        How much the second part counts: at 1 both parts have the same mean over all pairs of rows. Try 0.3 to 3.
+        Weight of the second term: at 1 both terms have the same mean over all pairs of rows. Try 0.3 to 3.
     shrinkage : "auto" or float, default="auto"
         S is mixed with this share, from 0 to 1, of the identity times the mean
-        variance. It decides how much directions count in which rows of one class never
-        differ, as where there are more columns than rows. "auto" is
-        the share of Ledoit and Wolf, which is small where rows are many.
-        A column that is the same in all rows takes no part in either. It changes no distance
-        between them, and in a row where it differs it counts as a column of mean variance.
+        variance. It decides how much directions without variance within classes count, for
+        example with more columns than rows. "auto" is the share of Ledoit and Wolf, which is
+        small if rows are many. Constant columns are left out of both; a query that differs
+        in one is measured as if the column had mean variance.
 
     Attributes
     ----------
@@ -107,7 +106,7 @@ class WithinClassWhitening(LearnedMetric):
 def pulling_metric(
     X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None, *, like: np.ndarray
 ) -> np.ndarray:
-    """The metric in which rows are as far apart as what regression says of their classes: (n_features, n_features).
+    """The metric of the distance between class scores by linear regression: (n_features, n_features).
 
     With E a column of ones and zeros for every class and B = C⁻¹ Xᵀ E / n the regression on them, X centered
     and C its covariance as Ledoit and Wolf shrink it, it is BBᵀ. Squared distances have
@@ -118,7 +117,7 @@ def pulling_metric(
     labels : (n_rows,) the number of each row's class
     weights : (n_rows,) positive; 1 by default
 
-    The second column does not help to tell the classes apart:
+    The second column does not separate the classes:
 
     >>> X, labels = np.array([[0.0, 0.0], [0.0, 4.0], [2.0, 0.0], [2.0, 4.0]]), np.array([0, 0, 1, 1])
     >>> pulling_metric(X, labels, like=np.eye(2)).round(2)  # variances 1 and 4, now all in the first
@@ -128,7 +127,7 @@ def pulling_metric(
     weights = np.ones(len(X)) if weights is None else weights
     centered = X - np.average(X, axis=0, weights=weights)
     sums = class_sums(centered, labels, weights)
-    # Class means that are all the same but for rounding say nothing about classes.
+    # Class means that differ by rounding only are the same.
     sums[np.abs(sums) <= np.finfo(np.float64).eps * weights.sum() * np.abs(X).max()] = 0.0
     plain = covariance(centered, weights)
     inverse = power_of(shrunk(plain, ledoit_wolf(centered, weights, plain)), -1.0)
@@ -175,7 +174,7 @@ def covariance(centered: np.ndarray, weights: np.ndarray | None = None) -> np.nd
 
 
 def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None, S: np.ndarray | None = None) -> float:
-    """The share of the identity that makes a covariance of so many rows most trustworthy (Ledoit and Wolf 2004).
+    """The optimal shrinkage of a covariance toward the identity (Ledoit and Wolf 2004).
 
     It is the share of the distance from the covariance to the identity that the scatter of the rows explains. As
     scikit-learn's ``ledoit_wolf_shrinkage``, which takes no weights. ``S`` is the covariance, where it is known.
@@ -189,7 +188,7 @@ def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None, S: np.n
 
 
 def shrunk(S: np.ndarray, shrinkage: float) -> np.ndarray:
-    """A covariance, a share of the way to the identity times its mean variance.
+    """A covariance mixed with a share of the identity times its mean variance.
 
     >>> shrunk(np.array([[1.0, 0.0], [0.0, 0.0]]), shrinkage=0.2)  # variances 1 and 0, their mean ½
     array([[0.9, 0. ],
@@ -199,19 +198,14 @@ def shrunk(S: np.ndarray, shrinkage: float) -> np.ndarray:
     return mixed
 
 
-def shrunk_covariance(centered: np.ndarray, shrinkage: float, weights: np.ndarray | None = None) -> np.ndarray:
-    """The covariance of centered rows, shrunk."""
-    return shrunk(covariance(centered, weights), shrinkage)
-
-
 def trusted_covariance(centered: np.ndarray) -> np.ndarray:
-    """The covariance of centered rows, shrunk as Ledoit and Wolf have it."""
+    """The covariance of centered rows, with the shrinkage of Ledoit and Wolf."""
     S = covariance(centered)
     return shrunk(S, ledoit_wolf(centered, S=S))
 
 
 def power_of(S: np.ndarray, exponent: float) -> np.ndarray:
-    """A power of a symmetric positive semidefinite matrix, symmetric again; of zeros the identity.
+    """A power of a symmetric positive semidefinite matrix; of zeros the identity.
 
     Eigenvalues so small that they may be rounding count as the smallest that are not, so negative powers are finite.
 

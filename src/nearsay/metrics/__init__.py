@@ -1,4 +1,4 @@
-"""How good answers are, in numbers: probabilities, hedged labels, keywords, and what any classifier could reach."""
+"""Evaluation measures for probabilities, hedged labels and keywords, and a range of the Bayes error."""
 
 from nearsay.core.lazy import attach
 

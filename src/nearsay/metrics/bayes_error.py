@@ -15,7 +15,7 @@ from nearsay.posterior.past_cases import left_out_blocks
 
 
 class BayesErrorRange(NamedTuple):
-    """The error of the best possible classifier lies about here."""
+    """Estimated range of the error of the best possible classifier."""
 
     low: float
     high: float
@@ -29,20 +29,19 @@ def bayes_error_range(X: Any, y: Any, *, metric: Metric = "euclidean") -> BayesE
     (C−1)/C · (1 − √(1 − C/(C−1)·e)) ≤ R* ≤ e, with e the leave-one-out error
     of the one nearest neighbor.
 
-    It assumes that the rows are independent draws from what will be met
-    later, and that there are enough of them that a row's nearest neighbor is
-    like the row itself; in many dimensions that takes very many, and with too
-    few both ends come out too high. Near-copies in the data (frames of one
-    video, augmented images) make both far too low. The range holds for these
-    features under this distance, and says nothing about the noise of e: with
-    n rows e is known to about √(e(1−e)/n).
+    It assumes that rows are independent draws from the distribution of future
+    queries, and that there are enough of them that a row's nearest neighbor is
+    like the row itself; in many dimensions that takes very many rows, and with
+    too few both ends are too high. Near-duplicates in the data (frames of one
+    video, augmented images) make both far too low. The range is that of these
+    features and this distance, without the standard error of e, which is about
+    √(e(1−e)/n) with n rows.
 
-    An error beyond chance, (C−1)/C, cannot last with more rows; it counts as
-    chance. One class alone gives (0, 0).
+    An error above chance, (C−1)/C, counts as chance. One class alone gives (0, 0).
 
     Parameters
     ----------
-    X : rows, or whatever ``metric`` compares; at least 2.
+    X : rows, or other items that ``metric`` compares; at least 2.
     y : (n_rows,) labels.
 
     >>> bayes_error_range([[0.0], [1.0], [5.0], [6.0], [6.5]], ["a", "a", "b", "b", "a"])

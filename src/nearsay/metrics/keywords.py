@@ -1,4 +1,4 @@
-"""Measures of keywords: averaged over words, as image annotation is judged, and over items."""
+"""Evaluation measures for keywords: averaged over words, as usual in image annotation, and over items."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def keyword_measures(Y_true: Any, Y_pred: Any) -> dict[str, float]:
 
 
 def mean_average_precision(Y_true: Any, scores: Any) -> float:
-    """How early the items that have a word stand when items are ordered by its score, in the mean over words.
+    """Mean average precision: of the ranking of items by a word's score, averaged over words.
 
-    A word's average precision is the mean, over the items that have it, of the
-    share of such items down to there. Equal scores share their places: the
-    precision is that at the last of them. Words that no item has are left out.
+    A word's average precision is the mean of the precision at the rank of each
+    item that has it. Items of equal score share the last of their ranks. Words
+    that no item has are left out.
 
     Parameters
     ----------
     Y_true : lists of words, or (n_items, n_words) zeros and ones, dense, sparse or a DataFrame
     scores : (n_items, n_words)
-        Higher for what is more likely. Where ``Y_true`` has words, a DataFrame with those words as columns, in any
+        Higher for more likely words. If ``Y_true`` has words, a DataFrame with those words as columns, in any
         order; otherwise an array with the columns of ``Y_true``.
 
     >>> mean_average_precision([[1], [0], [1]], [[0.9], [0.8], [0.7]])     # (1/1 + 2/3) / 2
@@ -108,7 +108,7 @@ def _scores_of(truth: Keywords, scores: Any) -> np.ndarray:
 def _average_precision(has: np.ndarray, score: np.ndarray) -> float:
     order = np.argsort(-score, kind="stable")
     n_right = np.cumsum(has[order])
-    # Equal scores share their places: all count as counted together.
+    # Items of equal score share the last of their ranks.
     last = np.searchsorted(-score[order], -score[order], side="right") - 1
     return float((n_right[last] / (last + 1))[has[order]].mean())
 

@@ -1,4 +1,4 @@
-"""Measures of labels and probabilities, given the true labels."""
+"""Evaluation measures for predicted labels and probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def accuracy(predicted: Any, y: Any) -> float:
 
 
 def macro_precision(predicted: Any, y: Any) -> float:
-    """How often each answer is right when it is given, the mean over classes; 0 for a class that is never answered.
+    """Mean precision over classes; 0 for a class that is never predicted.
 
     Classes are all labels that occur, predicted or true.
 
@@ -34,7 +34,7 @@ def macro_precision(predicted: Any, y: Any) -> float:
 
 
 def macro_recall(predicted: Any, y: Any) -> float:
-    """How many of each class are found, the mean over classes; 0 for a class that is predicted but never true.
+    """Mean recall over classes; 0 for a class that is predicted but never true.
 
     >>> macro_recall(["a", "a", "b", "b"], ["a", "a", "a", "c"])         # a: 2 of 3, b: never true, c: 0 of 1
     0.2222222222222222
@@ -45,7 +45,7 @@ def macro_recall(predicted: Any, y: Any) -> float:
 
 def _counts_by_class(predicted: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every class: how often it was rightly predicted, predicted at all, and true."""
-    # Numbered as Python compares them: numpy would make float64 of int64 and uint64, where large ones merge.
+    # Compared in Python: numpy would convert int64 and uint64 to float64, in which large ones become equal.
     names = list(dict.fromkeys([*predicted.tolist(), *y.tolist()]))
     number = {name: at for at, name in enumerate(names)}
     predicted, true = (np.array([number[label] for label in labels.tolist()]) for labels in (predicted, y))
@@ -65,7 +65,7 @@ def _paired_labels(predicted: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = math.e) -> float:
-    """The mean log of the probability that was given to the true class; 0 is perfect, a true class at 0 gives −inf.
+    """The mean log probability of the true class: 0 is perfect, a true class of probability 0 gives −inf.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = mat
     y : (n,) true classes
         Column numbers of ``p``, or labels where ``classes`` names the columns.
     classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
-    base : the logarithm's base: e by default; 10 is what some papers print.
+    base : the base of the logarithm, e by default; some papers use 10.
 
     >>> round(mean_log_posterior([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 3)       # (ln 0.9 + ln 0.5) / 2
     -0.399
@@ -87,9 +87,9 @@ def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = mat
 
 
 def brier(p: Any, y: Any, *, classes: Any = None) -> float:
-    """The mean squared distance from the probabilities to the truth (1 for the true class, 0 for the others).
+    """The Brier score: mean squared distance of the probabilities from 1 for the true class and 0 for the others.
 
-    From 0, perfect, to 2, sure and wrong. Parameters as in ``mean_log_posterior``.
+    From 0 (perfect) to 2 (certain and wrong). Parameters as in ``mean_log_posterior``.
 
     >>> round(brier([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 3)                   # (0.01 + 0.01 + 0.25 + 0.25) / 2
     0.26
@@ -100,14 +100,13 @@ def brier(p: Any, y: Any, *, classes: Any = None) -> float:
 
 
 def expected_calibration_error(p: Any, y: Any, *, classes: Any = None, n_bins: int = 15) -> float:
-    """How far, on average, the confidence in answers is from how often they are right; 0 is perfect.
+    """Expected calibration error: mean |confidence − accuracy| over bins of equal size; 0 is perfect.
 
-    The answer to a row is its most probable class (the first among equals), the
-    confidence its probability. Rows are put in order of confidence and cut into
-    ``n_bins`` bins of equal size; each bin counts |share right − mean
-    confidence|. Bins of equal size do not let a few odd rows decide, as bins of
-    equal width do. Among rows of equal confidence the right ones are shared out
-    evenly, so the order in which rows come does not matter.
+    The answer to a row is its most probable class (the first at ties), the
+    confidence its probability. Rows are sorted by confidence and cut into
+    ``n_bins`` bins of equal size, which are less noisy than bins of equal width.
+    Right answers of equal confidence are distributed evenly over their bins, so
+    the order of rows does not matter.
 
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
     >>> round(expected_calibration_error(p, [0, 0, 0, 1], n_bins=2), 3)    # |1 − 0.9| and |0.5 − 0.6|
@@ -118,7 +117,7 @@ def expected_calibration_error(p: Any, y: Any, *, classes: Any = None, n_bins: i
 
 
 class ReliabilityBins(NamedTuple):
-    """Answers in order of confidence, cut into bins: (n_bins,) each."""
+    """Mean confidence, accuracy and number of rows in bins of confidence: (n_bins,) each."""
 
     confidence: np.ndarray
     accuracy: np.ndarray
@@ -126,11 +125,10 @@ class ReliabilityBins(NamedTuple):
 
 
 def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -> ReliabilityBins:
-    """Mean confidence and share of right answers in bins of equal size: those of ``expected_calibration_error``.
+    """The reliability curve: mean confidence and accuracy in the bins of ``expected_calibration_error``.
 
-    Neighboring bins whose rows all have one and the same confidence are one
-    bin here: votes give few levels, and a level is one point of the picture
-    with all its rows.
+    Neighboring bins of one and the same confidence are merged: votes give few
+    levels of confidence, and each is one point of the curve.
 
     Parameters
     ----------

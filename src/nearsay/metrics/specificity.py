@@ -1,7 +1,7 @@
-"""Measures of answers in a taxonomy: how right and how specific they are.
+"""Evaluation measures for answers in a taxonomy: accuracy, information gain, and both combined.
 
-An answer is right where it is the label or stands above it. Right answers are worth what they say, in bits: the root
-nothing, a leaf the most. Accuracy and information pull apart; the measures here are of both, and of what lies between.
+An answer is right if it is the label or an ancestor of it. A right answer gains the information of its node, in bits:
+0 for the root, most for a leaf. There is a trade-off between accuracy and information.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from nearsay.decision.envelope import AccuracyCurve
     from nearsay.taxonomy.taxonomy import Taxonomy
 
-# What the path of a node is: which nodes two of them are compared by.
+# Definitions of the path of a node, for the similarity of two nodes.
 READINGS = {
     "noroot": "the node and all above it, without the root",
     "inclusive": "the node and all above it",
     "literal": "all above the node",
 }
 
-# Sums of a prior over the same leaves differ by rounding; levels of information do not differ by less than this.
+# Levels of information that differ by less than this are equal up to rounding.
 SAME_INFORMATION_DIGITS = 9
 
-# Shares are sums of many terms and may end a little beyond 1.
+# Shares are sums of many terms and may exceed 1 by rounding.
 ROUNDING = 1e-9
 
 # More nodes than these on one level are counted instead of named.
@@ -35,12 +35,12 @@ MOST_NAMES = 2
 
 
 def hierarchical_accuracy(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
-    """The share of answers that are right: the label itself, or a node above it.
+    """The share of right answers: the label itself, or an ancestor of it.
 
     Parameters
     ----------
     y_true : (n,) names of nodes
-        Mostly leaves. Where only "some dog" is known, "dog" and what is above it are right, a breed is not.
+        Mostly leaves. If only "some dog" is known, "dog" and its ancestors are right, a breed is not.
     y_pred : (n,) names of nodes, as ``HedgedClassifier.predict`` gives them.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
@@ -52,13 +52,13 @@ def hierarchical_accuracy(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float
 
 
 def information_gain(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, normalized: bool = True) -> float:
-    """The mean of what right answers say; a wrong one says nothing.
+    """The mean information of right answers; a wrong one counts as 0.
 
     Parameters
     ----------
     y_true, y_pred : (n,) names of nodes, as in ``hierarchical_accuracy``.
     normalized : bool, default=True
-        As a share of what the most informative leaf says, so that 1 is perfect. Otherwise in bits.
+        As a share of the information of the most informative leaf, so that 1 is perfect. Otherwise in bits.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -67,12 +67,12 @@ def information_gain(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, normalized
     """
     predicted, true = _predicted_and_true(y_true, y_pred, taxonomy)
     bits = float(np.mean(taxonomy.information[predicted] * taxonomy.covers_label(predicted, true)))
-    # With one leaf there is no information to gain, and nothing to divide by.
+    # With one leaf there is no information to gain, and the divisor would be 0.
     return bits / (float(taxonomy.information.max()) or 1.0) if normalized else bits
 
 
 def semantic_similarity(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> float:
-    """How much of the way down the tree answers and labels share, on average; see ``semantic_similarities``.
+    """The mean of ``semantic_similarities``.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -84,11 +84,10 @@ def semantic_similarity(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading
 
 
 def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> np.ndarray:
-    """How alike each answer and its label are: nodes on both paths / nodes on the longer path; (n,) from 0 to 1.
+    """Path similarity of each answer and its label: nodes on both paths / nodes on the longer path; (n,) from 0 to 1.
 
-    The path of a node is the set of nodes above it; where a node has several
-    parents, all ways up are in it. Unlike accuracy it gives a wrong breed of
-    dog credit for the dog. Two roots are alike: 1.
+    The path of a node is the set of its ancestors, over all its parents. Unlike
+    accuracy, a wrong breed of dog gets credit for the dog. Two roots score 1.
 
     Parameters
     ----------
@@ -115,23 +114,23 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, readi
     if reading == "noroot":
         common, longer = common - 1, longer - 1
     elif reading == "literal":
-        # A node is on the other's path where it covers it; where both are one, it leaves once.
+        # A node is on the other's path if it covers it; if both are the same node, it is counted once.
         covers, covered = taxonomy.covers_label(predicted, true), taxonomy.covers_label(true, predicted)
         common, longer = common - covers - (covered & ~covers), longer - 1
-    # Only between two roots is there no path at all.
+    # Only two roots have empty paths.
     alike: np.ndarray = np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
     return alike
 
 
 def lca_cost(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
-    """How high up answer and label meet, on average: the height of the lowest node that is, or is above, both.
+    """The mean height of the lowest common ancestor (LCA) of answer and label.
 
-    The height of a node is its longest way down to a leaf: 0 where the true
-    leaf is named, 1 for a sister of it. A right but less specific answer
-    meets the label in itself, so "dog" costs the same as a wrong breed: this
-    measure sees how bad mistakes are and gives no credit for hedging. Compare
-    leaf answers by it, and hedged ones by accuracy and gain together. A label
-    that is an inner node costs its own height at least.
+    The height of a node is the length of its longest path down to a leaf: 0 for
+    the true leaf, 1 for a sibling. For a right but less specific answer the LCA
+    is the answer, so "dog" costs the same as a wrong breed: this measures how bad
+    mistakes are and gives no credit for hedging. Use it to compare leaf answers,
+    and accuracy together with gain for hedged ones. A label that is an inner node
+    costs at least its own height.
 
     Parameters
     ----------
@@ -177,16 +176,16 @@ def best_f_score(curve: AccuracyCurve) -> float:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """What answers were made of: wrong ones, and right ones by how much they say.
+    """The shares of wrong answers, and of right ones by their information.
 
     Attributes
     ----------
     wrong : the share of wrong answers.
     information : (n_levels,) bits
-        Every amount that some node says, from the root's 0 up to the most informative leaf's.
+        The distinct values over all nodes, from 0 (the root) up to that of the most informative leaf.
     shares : (n_levels,) the share of right answers on each level; with ``wrong`` they sum to 1.
     names : (n_levels,) texts
-        "root"; "leaf" where all leaves say equally much; else the nodes of the level, or how many they are.
+        "root"; "leaf" if all leaves are equally informative; else the nodes of the level, or how many they are.
     """
 
     wrong: float
@@ -196,7 +195,7 @@ class Breakdown:
 
 
 def breakdown(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> Breakdown:
-    """Count wrong answers, and right ones by how much they say.
+    """Shares of wrong answers, and of right ones by their information.
 
     Parameters
     ----------
@@ -222,7 +221,7 @@ def breakdown(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> Breakdown:
 
 
 def _level_names(taxonomy: Taxonomy, level: np.ndarray) -> tuple[str, ...]:
-    """What to call the nodes of each level; ``level`` is (n_nodes,)."""
+    """A name for each level; ``level`` is (n_nodes,)."""
     by_level = np.split(np.argsort(level, kind="stable"), np.cumsum(np.bincount(level))[:-1])
     names = [
         " or ".join(str(taxonomy.nodes[node]) for node in nodes) if len(nodes) <= MOST_NAMES else f"{len(nodes)} nodes"
@@ -234,16 +233,16 @@ def _level_names(taxonomy: Taxonomy, level: np.ndarray) -> tuple[str, ...]:
 
 
 def _heights(taxonomy: Taxonomy) -> np.ndarray:
-    """(n_nodes,) the longest way down from each node to a leaf."""
+    """(n_nodes,) the length of the longest path down from each node to a leaf."""
     heights = np.zeros(taxonomy.n_nodes, np.int64)
-    for node, above in enumerate(taxonomy.parents):  # a child comes before its parents, so its own height is there
+    for node, above in enumerate(taxonomy.parents):  # children come before their parents, so their heights are known
         for parent in above:
             heights[parent] = max(heights[parent], heights[node] + 1)
     return heights
 
 
 def _predicted_and_true(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:
-    """Node numbers of answers and labels, as many of the one as of the other."""
+    """Node numbers of answers and labels, after a check that there are equally many."""
     true, predicted = taxonomy.check_labels(y_true), taxonomy.check_labels(y_pred)
     if len(true) != len(predicted) or not len(true):
         raise InputError(
@@ -254,7 +253,7 @@ def _predicted_and_true(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> tuple[n
 
 
 def as_shares(name: str, values: Any) -> np.ndarray:
-    """Give float64 numbers from 0 to 1; what rounding put a little beyond is put back."""
+    """Shares as float64 from 0 to 1; small excess by rounding is clipped."""
     shares = np.asarray(values, dtype=np.float64)
     if not ((shares >= -ROUNDING) & (shares <= 1 + ROUNDING)).all():
         raise InputError(

@@ -1,4 +1,4 @@
-"""The classes in order of their nearest member: what ranks of labels and within-class distances are read from.
+"""Classes in order of their nearest member, with the distances of their members.
 
     query ──► nearest ant 0.2 · nearest cicada 0.3 · nearest bee 0.9 ──► numbers  (0, 2, 1)
               four ants   0.4 · four cicadas   0.5 ·                     nearest, means, beyond

@@ -76,7 +76,7 @@ class NeighborIndex:
 
     @in_jobs
     def fit(self, X: Any, y: Any = None) -> NeighborIndex:
-        """Hold the rows of ``X``, numbered from 0. They are not copied where that can be helped: do not write to them.
+        """Index the rows of ``X``, numbered from 0. They are copied only if necessary: do not write to them.
 
         A row that cannot be compared (NaN, infinite, not a number) is an error that names its place. ``y`` is
         ignored, as in scikit-learn.
@@ -105,7 +105,7 @@ class NeighborIndex:
         return nearest_tensors(self._fitted, Q, k)
 
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
-        """What scikit-learn's method of this name gives: (distances, indices), or the indices alone.
+        """As in scikit-learn: (distances, indices), or the indices alone.
 
         With ``X=None`` of each row among the others.
 
@@ -118,7 +118,7 @@ class NeighborIndex:
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int = 5, mode: Literal["connectivity", "distance"] = "connectivity"
     ) -> csr_array:
-        """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances.
+        """The neighbor graph: a sparse (n_queries, n_rows) matrix of ones, or of distances.
 
         With ``X=None`` of each row among the others.
         """

@@ -1,4 +1,4 @@
-"""Candidates measured query by query: first quickly, and those that may be nearest while their rows lie in the cache.
+"""Measure candidates query by query: approximately first, then exactly while their rows are in the cache.
 
 Imported on first use only (numba).
 """

@@ -1,4 +1,4 @@
-"""The table of neighbors that everything else reads."""
+"""``NeighborTable``: row numbers and distances of the neighbors of each query."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Plain dictionaries that command line and page show, and the HTML report: the installation, how good answers are."""
+"""Reports as plain dicts, for the command line and the page, and as HTML: evaluation, speed, installation."""

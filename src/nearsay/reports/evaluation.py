@@ -1,4 +1,4 @@
-"""How good answers about labeled items are, as one plain dict: what CLI, page and report show."""
+"""Evaluation of answers about labeled items, as one plain dict for the command line, the page and the report."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def evaluation_summary(
 
     Parameters
     ----------
-    y_true : (n,) labels of items that had no part in their answers
+    y_true : (n,) labels of items that did not vote on their own answers
     y_prob : (n, n_classes) probabilities; the answer is the most probable class
     classes : (n_classes,) labels of the columns, sorted
     taxonomy : Taxonomy, optional
         Its nodes include all classes; then hedged answers are judged too.
     target : float
-        How often hedged answers should be right.
+        Required accuracy of hedged answers.
     keywords : (true keywords, predicted keywords), optional
         As ``keyword_measures`` takes them.
     ids, evidence : (n,) optional
         Names of the items, and the evidence of each from ``explain``, for the list of likely mistakes: of all items, or
         by number of those that are listed, the surest ``MISTAKES_SHOWN`` that are wrong.
     title, how : str
-        What was judged, and how: "leave-one-out", "on 20% that were held out".
+        What was evaluated, and how: "leave-one-out", "on 20% that were held out".
 
     >>> summary = evaluation_summary(["oak", "oak", "elm"], [[0, 1], [0.75, 0.25], [0.5, 0.5]], ["elm", "oak"])
     >>> summary["n_right"], summary["n_items"], summary["confused"]
-    (2, 3, [{'label': 'oak', 'said': 'elm', 'n_items': 1, 'share': 0.5}])
+    (2, 3, [{'label': 'oak', 'predicted': 'elm', 'n_items': 1, 'share': 0.5}])
     """
     y, names, p = as_labels(y_true), as_labels(classes), np.asarray(y_prob, dtype=np.float64)
     if len(y) != len(p) or len(y) == 0:
@@ -124,7 +124,7 @@ def by_class(y: np.ndarray, answers: np.ndarray, names: np.ndarray) -> list[dict
         {
             "label": label,
             "n_items": true[label],
-            "n_said": answered[label],
+            "n_predicted": answered[label],
             "n_right": hits[label],
             "recall": hits[label] / true[label] if true[label] else None,
             "precision": hits[label] / answered[label] if answered[label] else None,
@@ -139,7 +139,7 @@ def confused_pairs(y: np.ndarray, answers: np.ndarray) -> list[dict[str, Any]]:
     totals = Counter(y.tolist())
     wrong = Counter((a, b) for a, b in zip(y.tolist(), answers.tolist(), strict=True) if a != b)
     ordered = sorted(wrong.items(), key=lambda pair: (-pair[1], str(pair[0])))[:PAIRS_SHOWN]
-    return [{"label": a, "said": b, "n_items": n, "share": n / totals[a]} for (a, b), n in ordered]
+    return [{"label": a, "predicted": b, "n_items": n, "share": n / totals[a]} for (a, b), n in ordered]
 
 
 def _mistakes(
@@ -175,10 +175,10 @@ def _hedging(y: np.ndarray, p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy
         if not len(keeps):
             return None
         best = keeps[gain[keeps].argmax()]
-        return {"asked": least, "accuracy": float(reached[best]), "gain": float(gain[best])}
+        return {"requested": least, "accuracy": float(reached[best]), "gain": float(gain[best])}
 
     points = [most_specific(least) for least in sorted({*LISTED, target})]
-    return {"asked": target, "at_asked": most_specific(target), "points": [point for point in points if point]}
+    return {"requested": target, "at_requested": most_specific(target), "points": [point for point in points if point]}
 
 
 def _leaves(p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:

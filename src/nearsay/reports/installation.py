@@ -15,14 +15,14 @@ from nearsay.search.gpu.gpu_search import gpu_info
 from nearsay.search.screening.products import fastest_products, product_seconds
 from nearsay.search.screening.tiles import tile_families
 
-# Extras that only gather others, or that serve the developers.
+# Extras that only combine others, or are for developers.
 NOT_A_CAPABILITY = ("all", "dev", "site")
 MEASURED_COLUMNS = 128
 WITH_SCIKIT_LEARN = "comes with scikit-learn"
 
 
 def describe_installation() -> dict[str, Any]:
-    """Versions, cores and threads, the matrix products underneath, extras and data sets, as one plain dict.
+    """Versions, cores and threads, kinds of matrix products, extras and data sets, as one plain dict.
 
     >>> sorted(describe_installation())
     ['blas', 'card', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'products', 'python', 'threads']
@@ -48,7 +48,7 @@ def describe_installation() -> dict[str, Any]:
 
 
 def describe_products() -> dict[str, Any]:
-    """The kinds of product that rule rows out, what each takes here, and which serves.
+    """The kinds of matrix products for exact search, their times on this machine, and which is used.
 
     >>> sorted(describe_products())
     ['microseconds', 'serves', 'tile', 'why']
@@ -69,7 +69,7 @@ def describe_products() -> dict[str, Any]:
 def requirements() -> dict[str, list[str]]:
     """The packages nearsay needs (under "") and those of each extra, from its own metadata.
 
-    None are known where nearsay is not installed but found on the path.
+    Empty if nearsay is not installed, only on the path.
 
     >>> "numpy" in requirements()[""], requirements()["faiss"]
     (True, ['faiss-cpu'])
@@ -99,7 +99,7 @@ def installed_version(package: str) -> str | None:
 
 
 def _blas() -> list[dict[str, Any]]:
-    """The libraries that do matrix products; scipy brings its own, so there can be two."""
+    """The BLAS libraries in use; scipy brings its own, so there can be two."""
     import scipy.linalg  # noqa: F401  (a library is listed only once it is loaded)
     from threadpoolctl import threadpool_info
 
@@ -108,7 +108,7 @@ def _blas() -> list[dict[str, Any]]:
 
 
 def _data_sets() -> dict[str, Any]:
-    """The folders that are looked in, and where each data set and taxonomy lies: a path, or None where it is absent."""
+    """The folders that are searched, and the path of each data set and taxonomy; None for a missing one."""
     return {
         "looked_in": [str(folder) for folder in data_folders()],
         "found": {name: _place(entry) for name, entry in sorted(DATASETS.items())},

@@ -11,7 +11,7 @@ from nearsay.reports.evaluation import answer_figures
 
 
 def left_out_summary(classifier: ShardedClassifier) -> dict[str, Any]:
-    """What ``evaluation_summary`` gives for all rows, each answered by the others, without holding all probabilities.
+    """``evaluation_summary`` of all rows by leave-one-out, without all probabilities in memory.
 
     Four numbers are kept per row. Mistakes are in ``classifier.label_scores()``, which answers all rows again.
 
@@ -28,7 +28,7 @@ def left_out_summary(classifier: ShardedClassifier) -> dict[str, Any]:
     predicted, sure, p_label = np.empty(len(labels), np.int64), np.empty(len(labels)), np.empty(len(labels))
     counted = np.zeros(len(labels), np.bool_)
     for rows, p in classifier.left_out_blocks():
-        known = labels[rows] >= 0  # a class none of whose rows counts is none
+        known = labels[rows] >= 0  # classes whose rows all have weight 0 are left out
         rows, p = rows[known], p[known]
         predicted[rows], sure[rows] = p.argmax(axis=1), p.max(axis=1)
         p_label[rows], counted[rows] = p[np.arange(len(p)), labels[rows]], True

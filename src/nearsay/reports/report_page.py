@@ -1,4 +1,4 @@
-"""The report of an evaluation as one HTML file to open, send or print: no script, nothing loaded from elsewhere.
+"""The report of an evaluation as one self-contained HTML file, without scripts.
 
 All figures come from a summary (``evaluation_summary``); what it does not have is left out.
 """
@@ -32,7 +32,7 @@ def write_report(path: str | os.PathLike[str], summary: Mapping[str, Any], *, ov
     Parameters
     ----------
     path
-        Where to; an existing file is kept unless ``overwrite``.
+        The file to write; an existing one is kept unless ``overwrite``.
     summary : dict
         From ``evaluation_summary``. With ``curve`` (from ``hedging_points``) the trade-off of hedged answers is drawn.
         A mistake may have a ``picture``: the bytes of a PNG, JPEG, GIF or WebP file.
@@ -44,7 +44,7 @@ def write_report(path: str | os.PathLike[str], summary: Mapping[str, Any], *, ov
 
 
 def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raise an error where a file exists and is to be kept."""
+    """Raise an error if the file exists, unless ``overwrite``."""
     if Path(path).exists() and not overwrite:
         raise InputError(f"{Path(path).name} exists already. Pass overwrite=True to replace it, or name another file.")
 
@@ -70,7 +70,7 @@ def report_html(summary: Mapping[str, Any]) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        # What a label or an id might smuggle in would not run, nor fetch anything.
+        # A script injected by a label or an id would not run, nor load anything.
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; img-src data:;'
         " style-src 'unsafe-inline'\">\n"
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
@@ -99,7 +99,7 @@ def _tiles(summary: Mapping[str, Any]) -> str:
     tiles = []
     if "accuracy" in summary:
         low, high = summary.get("accuracy_range", (None, None))
-        sure = "" if low is None else f"{_percent(low)} to {_percent(high)}, nineteen times in twenty"
+        sure = "" if low is None else f"{_percent(low)} to {_percent(high)} (95 % interval)"
         tiles.append(("Accuracy", _percent(summary["accuracy"]), sure))
     if "calibration_error" in summary:
         error = summary["calibration_error"]
@@ -108,11 +108,11 @@ def _tiles(summary: Mapping[str, Any]) -> str:
         tiles.append(("Calibration error", f"{error:.3f}", text))
     if "mean_log_posterior" in summary:
         value = summary["mean_log_posterior"]
-        tiles.append(("Log posterior", _signed(value), "mean log of the probability of the truth; 0 is perfect"))
-    hedged = (summary.get("hedging") or {}).get("at_asked")
+        tiles.append(("Log posterior", _signed(value), "mean log of the probability of the true class; 0 is perfect"))
+    hedged = (summary.get("hedging") or {}).get("at_requested")
     if hedged:
-        text = f"of the information of a full answer, while right in {_percent(hedged['accuracy'])}"
-        tiles.append(("Hedged answers say", _percent(hedged["gain"]), text))
+        text = f"of the information of a leaf, at an accuracy of {_percent(hedged['accuracy'])}"
+        tiles.append(("Hedged answers, gain", _percent(hedged["gain"]), text))
     if summary.get("keywords"):
         measures = summary["keywords"]
         text = f"precision {_percent(measures['precision'])}, recall {_percent(measures['recall'])}"
@@ -129,22 +129,22 @@ def _calibration(summary: Mapping[str, Any]) -> str:
     if not bins:
         return ""
     rows = [(_percent(b["confidence"]), _percent(b["accuracy"]), f"{b['n_items']:,}") for b in bins]
-    text = "Where an answer was given 80 %, about 80 % of such answers should be right: points near the dashed line."
-    table = _table(("said", "was right", "answers"), rows, folded="The same in numbers")
-    return _section("Can the probabilities be trusted?", text, f"<figure>{reliability_svg(bins)}</figure>{table}")
+    text = "Of answers with a probability of 80 %, about 80 % should be right: points near the dashed line."
+    table = _table(("probability", "accuracy", "answers"), rows, folded="The same in numbers")
+    return _section("Calibration of probabilities", text, f"<figure>{reliability_svg(bins)}</figure>{table}")
 
 
 def _hedging(hedging: Mapping[str, Any] | None, curve: Sequence[dict[str, float]] | None) -> str:
     if not hedging:
         return ""
-    rows = [(_percent(p["asked"]), _percent(p["accuracy"]), _percent(p["gain"])) for p in hedging["points"]]
+    rows = [(_percent(p["requested"]), _percent(p["accuracy"]), _percent(p["gain"])) for p in hedging["points"]]
     text = (
-        "An unsure answer may name a larger group (“a bird”) instead of a class. Further left it says less and is right"
-        f" more often. The dashed line is the accuracy asked for, {_percent(hedging['asked'])}."
+        "An uncertain answer may name a larger group (“a bird”) instead of a class. Further left, answers are less"
+        f" specific and right more often. The dashed line is the required accuracy, {_percent(hedging['requested'])}."
     )
-    chart = curve_svg(curve, hedging["asked"], hedging["at_asked"], hedging.get("said")) if curve else ""
-    table = _table(("asked for", "was right", "information"), rows, folded="The same in numbers")
-    return _section("How specific, how right?", text, (f"<figure>{chart}</figure>" if chart else "") + table)
+    chart = curve_svg(curve, hedging["requested"], hedging["at_requested"], hedging.get("reached")) if curve else ""
+    table = _table(("required", "accuracy", "information gain"), rows, folded="The same in numbers")
+    return _section("Accuracy and specificity", text, (f"<figure>{chart}</figure>" if chart else "") + table)
 
 
 def _classes(classes: list[Mapping[str, Any]]) -> str:
@@ -164,9 +164,12 @@ def _classes(classes: list[Mapping[str, Any]]) -> str:
 def _confused(pairs: list[Mapping[str, Any]]) -> str:
     if not pairs:
         return ""
-    rows = [(escape(str(c["label"])), escape(str(c["said"])), f"{c['n_items']:,}", _bar(c["share"])) for c in pairs]
+    rows = [
+        (escape(str(pair["label"])), escape(str(pair["predicted"])), f"{pair['n_items']:,}", _bar(pair["share"]))
+        for pair in pairs
+    ]
     text = "A class, and the answer given instead."
-    return _section("Most confused", text, _table(("it is", "it was called", "times", "share"), rows, raw=True))
+    return _section("Most confused", text, _table(("label", "predicted", "times", "share"), rows, raw=True))
 
 
 def _keywords(measures: Mapping[str, Any] | None) -> str:
@@ -193,13 +196,13 @@ def _card(mistake: Mapping[str, Any]) -> str:
     shown = _data_image(picture, f"{mistake['id']}, labeled {mistake['label']}") if picture else ""
     name, label, suggested = (escape(str(mistake[key])) for key in ("id", "label", "suggested"))
     sure = escape(_percent(mistake["probability"]))
-    # The first line of the evidence is the answer, which stands above it.
+    # The first line of the evidence is the answer, shown above.
     lines = [escape(line) for line in str(mistake.get("text") or "").splitlines()[1:]]
     neighbors = [
         (str(n.get("id", n.get("row"))), str(n.get("says", n.get("label"))), f"{n['distance']:.3g}")
         for n in list(mistake.get("neighbors") or [])[:NEIGHBORS_SHOWN]
     ]
-    below = _text(lines[LINES_SHOWN:]) + _table(("neighbor", "says", "distance"), neighbors)
+    below = _text(lines[LINES_SHOWN:]) + _table(("neighbor", "label", "distance"), neighbors)
     return (
         f'<article>{shown}<div><h3>{name}</h3><p><span class="was">{label}</span>'
         f' <span aria-label="should perhaps be">→</span> <b>{suggested}</b> {sure}</p>'
@@ -240,7 +243,7 @@ def _bar(share: float | None) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in percent; only what is all, or nothing, is written so.
+    """A share in percent; rounded to 100 % or 0 % only if exact.
 
     >>> [_percent(share).replace(NO_BREAK, " ") for share in (0.9472, 0.9996, 1.0, 0.0002)]
     ['94.7 %', '> 99.9 %', '100 %', '< 0.1 %']

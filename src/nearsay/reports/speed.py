@@ -1,4 +1,4 @@
-"""Queries a second of exact search on this machine, compared with scikit-learn."""
+"""Speed of exact search on this machine, in queries per second, compared with scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of page and report as SVG text: classes only, so that the style sheet of the page sets the colors.
+"""Charts of the page and the report as SVG text; colors are set by CSS classes.
 
 Names in it are escaped.
 """
@@ -14,18 +14,18 @@ import numpy as np
 from nearsay.posterior.evidence.records import likely_range
 
 SIDE = 300
-# Room for the words along the axes.
+# Space for axis labels.
 LEFT, BELOW, ABOVE, RIGHT = 56, 46, 10, 24
 LONGEST_WORD = 18
 CELL = 34
-# Up to so many cells along an axis, what they hold is written into them.
+# Up to so many cells along an axis, values are written into them.
 WRITTEN = 14
-# The darkest cell, so that ink can be read on it, in the light and in the dark.
+# Opacity of the darkest cell: text on it must be legible in light and dark mode.
 DARKEST = 0.5
 
 
 def reliability_svg(bins: Sequence[dict[str, Any]]) -> str:
-    """Confidence against the share that was right, with the range in which the true share probably lies.
+    """Reliability diagram: accuracy against confidence, with confidence intervals.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def curve_svg(
     best: dict[str, float] | None,
     reached: dict[str, float] | None = None,
 ) -> str:
-    """How specific hedged answers are at each accuracy, with the ``target`` accuracy as a line.
+    """The accuracy-specificity curve of hedged answers, with the ``target`` accuracy as a line.
 
-    Marked are the ``best`` point of the curve that keeps it, and what was ``reached``, which need not lie on it.
+    Marked are the ``best`` point of the curve that reaches it, and the point ``reached``, which may lie off the curve.
 
     >>> curve_svg([{"accuracy": 0.7, "gain": 0.9}, {"accuracy": 1.0, "gain": 0.2}], 0.9, None).count("<circle")
     0
@@ -73,21 +73,21 @@ def curve_svg(
     line += f'<polyline class="curve" points="{_points(gain, accuracy, 0, start)}"/>'
     for at, kind in ((best, "point"), (reached, "point now")):
         line += _dot(at["gain"], at["accuracy"], 0, start, kind) if at else ""
-    caption = f"How often hedged answers are right against how specific they are; asked for is {target:.0%}"
+    caption = f"How often hedged answers are right against how specific they are; the required accuracy is {target:.0%}"
     return _frame(caption, "how specific (share of a full answer)", "share that was right", 0, start, line)
 
 
 def heat_map_svg(
     down: Sequence[Any], across: Sequence[Any], shares: Any, words: Sequence[Sequence[str]], caption: str
 ) -> str:
-    """A map of cells, the darker the larger their share; what they hold is written where it fits.
+    """A heat map, darker for larger shares, with values where they fit.
 
     Parameters
     ----------
     down, across : names of the lines and the columns
     shares : (n_down, n_across) from 0 to 1
-    words : (n_down, n_across) what each cell holds
-    caption : what the map shows, for screen readers.
+    words : (n_down, n_across) the text of each cell
+    caption : a description for screen readers.
 
     >>> heat_map_svg(["a"], ["b", "<c>"], [[0.5, 0.25]], [["1", "2"]], "two cells").count("<rect")
     2
@@ -109,7 +109,7 @@ def heat_map_svg(
         y = above + cell * line + cell / 2
         parts.append(f'<text class="tick end" x="{left - 6}" y="{y + 4:.1f}">{escape(name)}</text>')
         for column in range(len(across)):
-            # Under a square root the small ones, of which there are most, show too.
+            # The square root makes small shares visible, which are the most frequent.
             shade, x = DARKEST * float(np.sqrt(shares[line][column])), left + cell * column
             box = f'x="{x}" y="{above + cell * line}" width="{cell - 1}" height="{cell - 1}"'
             parts.append(f'<rect class="cell" {box} fill-opacity="{shade:.3f}"/>')
@@ -122,15 +122,15 @@ def heat_map_svg(
 
 
 def confusion_svg(level: dict[str, Any]) -> str:
-    """A level of ``confusion_by_level``: what items are, downwards, and what they were called."""
+    """The confusion matrix of a level of ``confusion_by_level``: true nodes downward, predicted ones across."""
     counts = np.array(level["counts"], np.float64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     words = [[f"{n:,}" if n else "" for n in line] for line in level["counts"]]
-    return heat_map_svg(level["nodes"], level["nodes"], shares, words, "What items are, and what they were called")
+    return heat_map_svg(level["nodes"], level["nodes"], shares, words, "True and predicted nodes")
 
 
 def case_table_svg(table: dict[str, Any]) -> str:
-    """A table of past cases as ``plain_tables`` gives it; one of a single axis is a line of cells."""
+    """A table of past cases of ``plain_tables`` as a heat map; one of a single axis is a row of cells."""
     p = np.atleast_2d(np.array(table["probability"], np.float64))
     down, across = ([""], table["ticks"][0]) if len(table["ticks"]) == 1 else table["ticks"]
     words = [[f"{100 * each:.0f}" for each in line] for line in p.tolist()]

@@ -1,4 +1,4 @@
-"""Confusions level by level of a taxonomy: an owl called a hawk is still a bird."""
+"""Confusion matrices by level of a taxonomy: an owl called a hawk is still a bird."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_NODES = 30
 
 
 def confusion_by_level(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> list[dict[str, Any]]:
-    """How often answers are right at each level below the root, and what they confuse there, in plain values.
+    """Accuracy and confusion matrix at each level below the root, in plain values.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def confusion_by_level(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> list[dic
     list of dict, the most general level first
         ``level`` (1 is right below the root), ``n_items``, ``n_right``, ``accuracy``, ``confused`` (as in
         ``evaluation_summary``), ``nodes``, and ``counts``: a line for each node that items are under, a column for
-        each that the answers are under. A node that lies higher stands for itself; with more than ``MOST_NODES``
+        each that the answers are under. A node above the level counts as itself; with more than ``MOST_NODES``
         nodes there are no ``nodes`` and ``counts``.
 
     >>> tree = Taxonomy.from_paths([("animal", "bird", "owl"), ("animal", "bird", "hawk"), ("animal", "cat")])

@@ -1,4 +1,4 @@
-"""Which rows are worth measuring: a backend per file proposes row numbers, and ``choose`` picks the backend."""
+"""Search backends, one per file: each proposes candidate rows; ``choose`` selects the backend."""
 
 from nearsay.core.lazy import attach
 

@@ -15,9 +15,6 @@ it is measured again on the queries that come (``running_recall_``).
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -28,14 +25,12 @@ from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import thread_count
 from nearsay.core.settings import check_number
 from nearsay.distances.distance import Distance
-from nearsay.errors import InputError, require, unknown_name
-from nearsay.search.exact import ExactSearch
-from nearsay.search.ivf_cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
+from nearsay.errors import InputError, unknown_name
+from nearsay.search.faiss_structures import KINDS, LARGEST_K, faiss_threads, load_faiss
+from nearsay.search.ivf_cells import ROWS_A_CELL, cell_count
 from nearsay.search.running_recall import MeasuredRecall, RunningRecall
 from nearsay.search.static_index import A_FEW_MORE, Proposals, StaticSearch
 
-# More neighbors than this are searched exactly: a graph would have to visit so many rows that little is gained.
-LARGEST_K = 256
 SAMPLE = 512
 # Two standard errors: the true recall is lower than requested in about one build of forty.
 STANDARD_ERRORS = 2.0
@@ -50,7 +45,7 @@ FARTHEST = 1e15
 
 @dataclass(frozen=True)
 class Setting:
-    """How hard the structure tries for some k, and what that was measured to find.
+    """The effort for some k, and its measured recall.
 
     ``effort`` is faiss's efSearch (graph) or nprobe (inverted lists).
     """
@@ -58,121 +53,6 @@ class Setting:
     effort: int
     recall: float
     standard_error: float
-
-
-def load_faiss() -> Any:
-    return require("faiss", "faiss")
-
-
-class Structure(ABC):
-    """What faiss builds and searches, over float32 rows numbered from 0 as they are added."""
-
-    _index: Any
-
-    @abstractmethod
-    def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
-        """Get ready for ``n_rows`` rows like those of ``X``; none is held yet."""
-
-    @abstractmethod
-    def add(self, X: np.ndarray) -> None: ...
-
-    @abstractmethod
-    def efforts(self) -> list[int]:
-        """Efforts worth trying, least first."""
-
-    @abstractmethod
-    def most_neighbors_at(self, effort: int, most: int) -> int:
-        """How many neighbors, up to ``most``, this effort gives."""
-
-    @abstractmethod
-    def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
-        """Numbers of the nearest rows that this effort finds, nearest first; −1 fills up."""
-
-    def copied(self) -> Self:
-        """Another with the same rows, to which rows can be added while this one is searched."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._index = load_faiss().clone_index(self._index)
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_index": load_faiss().serialize_index(self._index)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._index = load_faiss().deserialize_index(state["_index"])
-
-
-class Graph(Structure):
-    """A navigable graph (HNSW): effort is the size of the candidate list (efSearch)."""
-
-    links, view_when_building = 16, 100
-
-    def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
-        faiss = load_faiss()
-        self._index = faiss.IndexHNSWFlat(X.shape[1], self.links)
-        self._index.hnsw.efConstruction = self.view_when_building
-        self._index.hnsw.rng = faiss.RandomGenerator(int(rng.integers(2**31)))
-
-    def add(self, X: np.ndarray) -> None:
-        # With more threads the links would depend on which of them came first.
-        with faiss_threads(1):
-            self._index.add(X)
-
-    def efforts(self) -> list[int]:
-        return gradually(16, 4 * LARGEST_K)
-
-    def most_neighbors_at(self, effort: int, most: int) -> int:
-        return min(effort, most)
-
-    def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
-        parameters = load_faiss().SearchParametersHNSW(efSearch=max(effort, n_wanted))
-        places: np.ndarray = self._index.search(Q, n_wanted, params=parameters)[1]
-        return places
-
-
-class InvertedLists(Structure):
-    """Rows listed by the nearest of some centers (IVF): effort is how many lists are read.
-
-    The lists to read are chosen by exact search among the centers, so that an
-    answer does not depend on the queries beside it (faiss rounds differently
-    in large batches).
-    """
-
-    def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
-        faiss = load_faiss()
-        centers = cell_centers(X, min(cell_count(n_rows), len(X)), rng)
-        self._centers = ExactSearch("euclidean").fit(centers)
-        quantizer = faiss.IndexFlatL2(X.shape[1])
-        quantizer.add(centers)
-        self._index = faiss.IndexIVFFlat(quantizer, X.shape[1], len(centers))
-        self._index.is_trained = True
-
-    def add(self, X: np.ndarray) -> None:
-        cells = np.ascontiguousarray(nearest_cells(self._centers, X, 1)[0][:, 0])
-        pointer = load_faiss().swig_ptr
-        self._index.add_core(len(X), pointer(X), None, pointer(cells))
-
-    def efforts(self) -> list[int]:
-        # Reading a quarter of the rows this way costs as much as exact search.
-        return gradually(1, max(1, self._index.nlist // 4))
-
-    def most_neighbors_at(self, effort: int, most: int) -> int:
-        return most
-
-    def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
-        faiss = load_faiss()
-        cells, distances = nearest_cells(self._centers, Q, effort)
-        proposed = np.empty((len(Q), n_wanted), np.float32), np.empty((len(Q), n_wanted), np.int64)
-        near = cells, distances.astype(np.float32)  # named, so that its memory lives as long as faiss reads it
-        arrays = (faiss.swig_ptr(array) for array in (*near, *proposed))
-        parameters = faiss.IVFSearchParameters(nprobe=effort)
-        # The plain search_preassigned takes its effort from the index, where another thread could change it.
-        self._index.search_preassigned_c(len(Q), faiss.swig_ptr(Q), n_wanted, *arrays, False, parameters)
-        return proposed[1]
-
-
-KINDS: dict[str, type[Structure]] = {"hnsw": Graph, "ivf": InvertedLists}
 
 
 def why_not_approximate(distance: Distance) -> str:
@@ -413,28 +293,3 @@ def recall_by_k(
     # Fewer than two queries say nothing about how sure the mean is.
     errors = np.sqrt(squares / np.maximum(counts - 1, 1) / np.maximum(counts, 1))
     return means, np.where(counts > 1, errors, np.inf)
-
-
-def gradually(first: int, last: int) -> list[int]:
-    """Whole numbers that rise by about two fifths at a time, so that no more effort is spent than is needed.
-
-    >>> gradually(1, 12)
-    [1, 2, 3, 4, 6, 8, 11, 12]
-    """
-    steps = np.unique(np.round(first * 2.0 ** np.arange(0, np.log2(last / first), 0.5)).astype(int))
-    return [*(int(step) for step in steps if step < last), last]
-
-
-@contextmanager
-def faiss_threads(count: int) -> Iterator[None]:
-    """Let faiss use ``count`` threads inside the block, and as many as before after it.
-
-    OpenMP keeps this setting per thread, so other threads do not interfere.
-    """
-    faiss = load_faiss()
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(count)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)

@@ -1,4 +1,4 @@
-"""Chooses a search backend, and says why: the only place that does."""
+"""The choice of a search backend, with the reason."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ GPU_FROM = 1 << 24
 # A tree holds the rows in float64, in memory that exact search does not need.
 LARGEST_TREE = 128 << 20
 
-# What a backend can do, as ``protocol.py`` says.
+# The methods that a backend must have (``protocol.py``).
 BACKEND = ("fit_checked", "candidates", "add", "remove")
 
-# How each backend is built, from a distance and the recall asked for.
+# How each backend is built, from a distance and the required recall.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
     "exact": lambda distance, recall: ExactSearch(distance),
     "gpu": lambda distance, recall: GpuSearch(distance),
@@ -79,7 +79,7 @@ def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | No
     >>> print(choose("auto", as_distance("euclidean"), np.zeros((50, 3))))
     exact: 50 rows are searched fastest by looking at all of them
     >>> print(choose("kd", as_distance("euclidean"), np.zeros((50, 3))))
-    kd: you asked for it
+    kd: requested
     """
     if recall is not None:
         check_number("recall", recall, 0, 1, closed="right", otherwise=" (1 is every neighbor), or None")
@@ -89,7 +89,7 @@ def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | No
         return Choice(_copied(search, distance), type(search).__name__, "you passed it")
     if search != "auto" and search not in SEARCHES:
         raise unknown_name("search", search, ["auto", *SEARCHES], " You can also pass a search backend.")
-    name, why = (search, "you asked for it") if search != "auto" else _fastest(distance, X, recall)
+    name, why = (search, "requested") if search != "auto" else _fastest(distance, X, recall)
     if search == "auto" and name == "exact" and distance.has_euclidean_form and X.size >= GPU_FROM and fits_gpu(X):
         name, why = "gpu", f"{X.shape[0]} × {X.shape[1]} numbers are worth copying to the GPU"
     return Choice(SEARCHES[name](distance, DEFAULT_RECALL if recall is None else recall), name, why)
@@ -99,7 +99,7 @@ def _copied(search: Any, distance: Distance) -> Any:
     metric = as_distance(getattr(search, "metric", distance))
     if not _same(metric, distance):
         raise InputError(
-            f"This search backend uses {metric!r}, but the index was asked for {distance!r}."
+            f"This search backend uses {metric!r}, but the index has metric={distance!r}."
             f" Pass the same metric to both: {type(search).__name__}(metric=…)."
         )
     return copy.copy(search)

@@ -68,7 +68,7 @@ class NeighborSearch(Protocol):
 
 
 class Versioned:
-    """Makes a search safe to change while other threads use it; ``fit_checked`` says how rows are held.
+    """Makes a search safe to change while other threads use it; subclasses implement ``fit_checked``.
 
     The attributes of a version are never assigned to again, and what they hold is never changed, but for what is
     prepared on first use. Readers take a ``snapshot`` and ask that.
@@ -93,7 +93,7 @@ class Versioned:
         return twin
 
     def _to_saved(self: Any) -> dict[str, Any]:
-        """What the search is built again from: its settings and the rows; of one that holds none, its settings."""
+        """The state to save: settings and rows; only settings before ``fit``."""
         settings = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
         if not hasattr(self, "rows_"):
             return settings
@@ -115,7 +115,7 @@ class Versioned:
 
     @classmethod
     def _made_again(cls: Any, settings: dict[str, Any]) -> Any:
-        """A search with these settings, from a file: what it was made with may be missing here."""
+        """A search with these settings, from a file; optional packages may be missing on this machine."""
         return cls(**settings)
 
     @contextmanager

@@ -88,7 +88,7 @@ class HeldRows:
         return out
 
     def appended(self, items: Any) -> HeldRows:
-        """These rows and more, whose numbers follow on the last one given out."""
+        """These rows and more, numbered after the last number used."""
         _check_count(len(self) + len(items))
         held = copy.copy(self)
         if isinstance(self.items, np.ndarray):

@@ -67,7 +67,7 @@ class RunningRecall:
         return np.arange(self._every - 1 - before % self._every, n_queries, self._every)
 
     def tell(self, shares: np.ndarray) -> None:
-        """Remember the share of the true neighbors that each of some queries found."""
+        """Record the recall of each of some queries."""
         with self._lock:
             self._shares.extend(shares.tolist())
 
@@ -80,5 +80,5 @@ class RunningRecall:
         return MeasuredRecall(float(shares.mean()) if n else float("nan"), error, n)
 
     def __reduce__(self) -> tuple[type[RunningRecall], tuple[float]]:
-        """A copy, or one read from a file, starts to count anew."""
+        """A copy, or one read from a file, starts from zero."""
         return type(self), (1 / self._every if self._every else 0.0,)

@@ -109,7 +109,7 @@ class LateRows:
 class StaticSearch(Versioned, ABC):
     """A backend over a structure that is built once.
 
-    A subclass says whether it can serve a distance (``why_not``), builds over
+    A subclass defines which distances it supports (``why_not``), builds over
     rows of given numbers (``build``), and answers ``candidates`` by ``settle``
     with a function that proposes places in what it built.
     """
@@ -183,7 +183,7 @@ class StaticSearch(Versioned, ABC):
         self._late = LateRows(self.distance_)
 
     def _keep_in_shape(self) -> None:
-        """Take in, or build anew, where too many rows have come or gone; not where that is done in the background."""
+        """Insert late rows, or rebuild, if too many rows were added or removed; not if a background job does that."""
         if self.background and len(self._numbers):
             return
         n = len(self._numbers)

@@ -34,7 +34,7 @@ KINDS = ("kd", "ball")
 # balls hardly rule anything out there: on 20,000 rows of four columns it measured every fourth or second row.
 NORMS = ("manhattan", "chebyshev", "minkowski")
 QUERIES_AT_ONCE = 256
-# scikit-learn's checks take a fifth of a millisecond before its tree is asked; exact search is done with so many
+# scikit-learn's checks take a fifth of a millisecond before its tree is searched; exact search is done with so many
 # pairs of query and row in less.
 FEW_PAIRS = 1 << 15
 
@@ -122,7 +122,7 @@ class TreeSearch(StaticSearch):
 
     @property
     def _lossy(self) -> bool:
-        """Whether the tree holds other vectors than the distance compares."""
+        """Whether the tree holds other vectors than those that the distance compares."""
         sample = self.rows_.items[:1]
         return not self._is_norm and self.distance_.euclidean_form(sample) is not sample
 

@@ -1,4 +1,4 @@
-"""Trees of classes: read, checked, queried for ancestors and information, and drawn as text."""
+"""Taxonomies: trees of classes, with readers, checks, ancestors, information, and text output."""
 
 from nearsay.core.lazy import attach
 

@@ -1,4 +1,4 @@
-"""The arrays of a taxonomy by node number: ancestors, information, and the leaves under a label."""
+"""The arrays of a taxonomy by node number: ancestors, information, and the leaves under each node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearsay.taxonomy.edges import Name, as_name
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class NodeArrays:
-    """Nodes in order, the parents of each, and what follows from them, computed on first use."""
+    """Nodes in order and their parents, with arrays derived from them, computed on first use."""
 
     nodes: tuple[Name, ...]
     parents: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class NodeArrays:
         prior: Any = None,
         words: Mapping[Any, str] | None = None,
     ) -> None:
-        assign = object.__setattr__  # the one way past a frozen class
+        assign = object.__setattr__  # the class is frozen
         assign(self, "nodes", tuple(map(as_name, nodes)))
         assign(self, "parents", tuple(tuple(map(int, above)) for above in parents))
         check_order(self.nodes, self.parents)
@@ -51,10 +51,10 @@ class NodeArrays:
         return int(self.check_labels([name])[0])
 
     def check_labels(self, labels: Any) -> np.ndarray:
-        """(n,) node numbers of the labels, leaves or not; an error names what is missing, and names like it."""
+        """(n,) node numbers of labels, leaves or inner nodes; the error for unknown labels suggests similar names."""
         try:
             listed = labels.tolist() if hasattr(labels, "tolist") else labels
-            if isinstance(listed, str):  # to Python a list of letters
+            if isinstance(listed, str):  # a string would be taken as a list of letters
                 raise TypeError("one text")
             listed = list(listed)
             numbers = np.fromiter((self._number_of.get(label, -1) for label in listed), np.int64, len(listed))
@@ -114,7 +114,7 @@ class NodeArrays:
         lines: list[tuple[int, ...]] = [()] * self.n_nodes
         for node in reversed(range(self.n_nodes)):
             above = [lines[parent] for parent in self.parents[node]]
-            # One line up is in order as it is; several share nodes, at least the root.
+            # A single path is in order already; several share nodes, at least the root.
             lines[node] = (node, *(sorted(set(chain.from_iterable(above))) if len(above) > 1 else chain(*above)))
         stops = np.cumsum([0, *map(len, lines)])
         columns = np.fromiter(chain.from_iterable(lines), np.int32, count=int(stops[-1]))
@@ -130,7 +130,7 @@ class NodeArrays:
     def information(self) -> np.ndarray:
         """(n_nodes,) bits: log2(all leaves / leaves under the node), or of their prior mass; 0 at the root.
 
-        No node has more than one below it: sums of the same terms in the same order round alike.
+        A node never has more than its descendants, also after rounding: sums are in the same order.
         """
         mass = np.log2(self._mass)
         return _read_only(mass[-1] - mass)
@@ -143,13 +143,13 @@ class NodeArrays:
 
     @cached_property
     def _ancestry_keys(self) -> np.ndarray:
-        """Every (node, ancestor or itself) as one number, in order, to be looked up in."""
+        """Every pair (node, ancestor or itself) as one number, sorted, for lookups."""
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.ancestry.indptr))
         keys: np.ndarray = rows * self.n_nodes + self.ancestry.indices
         return keys
 
     def covers_label(self, node_numbers: Any, label_numbers: Any) -> np.ndarray:
-        """Whether each node is the label or stands above it: what makes an answer right. A label may be any node.
+        """Whether each node is the label or an ancestor of it, so that the answer is right. A label may be any node.
 
         Both are arrays of node numbers of one shape, or of shapes that numpy broadcasts.
 
@@ -161,12 +161,12 @@ class NodeArrays:
         nodes, labels = (self._checked_numbers(numbers) for numbers in (node_numbers, label_numbers))
         keys = labels * self.n_nodes + nodes
         at = np.searchsorted(self._ancestry_keys, keys)
-        # The largest key is the root's line to itself, so nothing is looked up behind it.
+        # The largest key is (root, root), so a lookup never goes beyond the end.
         covered: np.ndarray = self._ancestry_keys[at] == keys
         return covered
 
     def lca_numbers(self, a: Any, b: Any) -> np.ndarray:
-        """(n,) the most informative node that is, or is above, both of each pair of nodes; the first of equals.
+        """(n,) the lowest common ancestor of each pair of nodes: the most informative one, the first at ties.
 
         >>> from nearsay.taxonomy.taxonomy import Taxonomy
         >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -185,7 +185,7 @@ class NodeArrays:
         return numbers
 
     def leaf_mass(self, labels: Any) -> Any:
-        """Sparse (labels × leaves): each label's mass over the leaves under it, by prior share; rows sum to 1.
+        """Sparse (labels × leaves): each label's mass distributed over the leaves under it, by prior; rows sum to 1.
 
         A leaf has all its mass itself; "dog" is divided among the breeds.
 

@@ -16,7 +16,7 @@ ROUNDING = 1e-9
 
 
 def check_order(nodes: Sequence[Name], parents: Sequence[Sequence[int]]) -> None:
-    """Whether every name occurs once, leaves come first, children before their parents, and one root comes last."""
+    """Check that names are unique, leaves come first, children before their parents, and one root comes last."""
     last = len(nodes) - 1
     if last < 0 or len(parents) != len(nodes):
         raise InputError(f"A taxonomy needs nodes, and parents for each; got {len(nodes)} nodes and {len(parents)}.")

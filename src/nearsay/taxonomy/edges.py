@@ -1,9 +1,9 @@
-"""From (parent, child) pairs to the ordered nodes of a taxonomy, with checks.
+"""Topological order of the nodes of a taxonomy from (parent, child) pairs, with checks.
 
-The order depends on the tree and the order of its leaves alone, not on the
-order in which pairs were written: leaves, then inner nodes by height (so a
-child comes before its parents, and the root last), those of one height by the
-first leaf under them.
+The order depends only on the tree and the order of its leaves, not on the
+order of the pairs: leaves, then inner nodes by height (so that children come
+before their parents, and the root last), those of one height by the first leaf
+under them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def few(names: Iterable[Name]) -> str:
 def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any] | None, root: Name | None) -> Order:
     """(nodes in order, numbers of the parents of each) of the graph with these names and (parent, child) pairs.
 
-    ``names`` may leave out those the pairs have. ``leaves`` sets the order of
-    the leaves; by default they stand as they were first met. ``root`` is put
-    above the nodes without parents. A pair may come more than once.
+    ``names`` need not include those of the pairs. ``leaves`` sets the order of
+    the leaves; by default that of their first occurrence. ``root`` becomes the
+    parent of the nodes without parents. A pair may occur more than once.
 
     >>> arrange([], [("pet", "dog"), ("pet", "cat")], leaves=None, root=None)
     (('dog', 'cat', 'pet'), ((2,), (2,), ()))
@@ -73,7 +73,7 @@ def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any]
     place = _places(parents_of, ordered)
     if len(place) < len(parents_of):
         raise InputError(
-            f"These nodes stand in a circle, each above the next: {_circle(parents_of, place)}."
+            f"These nodes form a cycle, each the parent of the next: {_cycle(parents_of, place)}."
             f" Take one of these pairs out. {DIRECTION}"
         )
     _check_one_root(parents_of)
@@ -84,7 +84,7 @@ def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any]
 
 
 def _parents_of(names: Iterable[Any], edges: Iterable[Any]) -> dict[Name, dict[Name, None]]:
-    """The parents of every node, both as first met."""
+    """The parents of every node, both in order of first occurrence."""
     parents_of: dict[Name, dict[Name, None]] = {as_name(name): {} for name in names}
     for edge in edges:
         if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
@@ -100,7 +100,7 @@ def _parents_of(names: Iterable[Any], edges: Iterable[Any]) -> dict[Name, dict[N
 def _add_root(parents_of: dict[Name, dict[Name, None]], root: Name) -> None:
     if parents_of.get(root):
         raise InputError(
-            f"root={root!r} shall stand above all nodes, but it stands under {few(parents_of[root])}."
+            f"root={root!r} must be above all nodes, but it is under {few(parents_of[root])}."
             " Choose a name that is not in the tree."
         )
     for name, parents in parents_of.items():
@@ -110,7 +110,7 @@ def _add_root(parents_of: dict[Name, dict[Name, None]], root: Name) -> None:
 
 
 def checked_leaves(leaves: Iterable[Name], in_tree: Iterable[Name], known: Collection[Name]) -> list[Name]:
-    """``leaves``, if they hold each leaf of the tree once and nothing else."""
+    """``leaves``, after a check that they are each leaf of the tree once."""
     given, expected = list(leaves), list(in_tree)
     listed, real = set(given), set(expected)
     troubles = {
@@ -129,7 +129,7 @@ def checked_leaves(leaves: Iterable[Name], in_tree: Iterable[Name], known: Colle
 
 
 def _places(parents_of: Mapping[Name, Iterable[Name]], leaves: list[Name]) -> dict[Name, tuple[int, int]]:
-    """(height, number of the first leaf below) of every node that is not in a circle nor above one."""
+    """(height, number of the first leaf below) of every node that is neither in a cycle nor above one."""
     children_to_come = Counter(parent for parents in parents_of.values() for parent in parents)
     place = {leaf: (0, number) for number, leaf in enumerate(leaves)}
     done = list(leaves)
@@ -143,8 +143,8 @@ def _places(parents_of: Mapping[Name, Iterable[Name]], leaves: list[Name]) -> di
     return {node: place[node] for node in done}
 
 
-def _circle(parents_of: Mapping[Name, Iterable[Name]], done: Mapping[Name, object]) -> str:
-    """A way down from a node back to itself. Whatever is not done is in a circle or above one, and has such a child."""
+def _cycle(parents_of: Mapping[Name, Iterable[Name]], done: Mapping[Name, object]) -> str:
+    """A cycle, as text. Each node that is not ``done`` is in a cycle or above one, and has such a child."""
     below = {parent: child for child in parents_of if child not in done for parent in parents_of[child]}
     node = next(iter(below))
     way: dict[Name, None] = {}
@@ -169,7 +169,7 @@ def _check_one_root(parents_of: Mapping[Name, Mapping[Name, None]]) -> None:
 
 
 def paths_of_nested(nested: Any) -> Iterator[tuple[Any, ...]]:
-    """The way from the top to every node that has nothing below it, in the order of writing.
+    """The path from the top to every leaf, in the order of the mapping.
 
     >>> list(paths_of_nested({"animal": {"dog": ["corgi", "poodle"], "cat": {}}}))
     [('animal', 'dog', 'corgi'), ('animal', 'dog', 'poodle'), ('animal', 'cat')]
@@ -180,7 +180,7 @@ def paths_of_nested(nested: Any) -> Iterator[tuple[Any, ...]]:
         children = _children(below, way)
         if way and not children:
             yield way
-        # The last one in is taken up first.
+        # A stack: last in, first out.
         open_ways.extend(((*way, name), under) for name, under in reversed(children))
 
 

@@ -1,4 +1,4 @@
-"""Taxonomies by name, read from where their data sets lie."""
+"""Taxonomies by name, from the folders of their data sets."""
 
 from __future__ import annotations
 

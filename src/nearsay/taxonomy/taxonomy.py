@@ -39,10 +39,10 @@ from nearsay.taxonomy.words import words_for_nodes
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Taxonomy(NodeArrays):
-    """Classes from general to specific; a class may have several parents and is counted once.
+    """A tree (or DAG) of classes, from general to specific; a class may have several parents and is counted once.
 
     Build it with ``from_edges``, ``from_paths``, ``from_nested``, ``from_csv`` or
-    ``from_networkx``. It cannot be changed; two of the same content are equal.
+    ``from_networkx``. It is immutable; two of the same content are equal.
 
     Parameters
     ----------
@@ -83,16 +83,16 @@ class Taxonomy(NodeArrays):
         edges : pairs of names (texts or numbers)
             A pair may come twice; a child may have several parents, of which the first one counts for ``path``.
         leaves : names, optional
-            Every leaf once, in the order they should have, such as the ``classes_`` of a classifier. By default as
-            first met.
+            Every leaf once, in the order wanted, such as the ``classes_`` of a classifier. By default in order of
+            first occurrence.
         root : name, optional
-            A node to put above all nodes that have no parent, where these are several.
+            A new parent of all nodes without parents, if there are several.
 
         >>> Taxonomy.from_edges([("animal", "dog"), ("animal", "cat"), ("vehicle", "car")], root="thing")
         <Taxonomy thing: 3 leaves, 6 nodes, a tree of depth 2>
         >>> Taxonomy.from_edges([("animal", "dog"), ("dog", "animal")])
         Traceback (most recent call last):
-        nearsay.errors.InputError: These nodes stand in a circle, each above the next: dog → animal → dog. Take one ...
+        nearsay.errors.InputError: These nodes form a cycle, each the parent of the next: dog → animal → dog. ...
         """
         return cls(*arrange([], edges, leaves=leaves, root=root))
 
@@ -194,7 +194,7 @@ class Taxonomy(NodeArrays):
                 " Use to_edges, to_paths or to_networkx."
             )
         below: list[dict[Name, Any]] = []
-        for children in self.children:  # children come before their parents, so what is below them is there
+        for children in self.children:  # children come before their parents, so their dicts exist
             below.append({self.nodes[child]: below[child] for child in children})
         return {self.root: below[-1]}
 
@@ -210,14 +210,14 @@ class Taxonomy(NodeArrays):
         return graph
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for JSON and saved files; the same order of nodes comes back."""
+        """Plain lists, for JSON and saved files; ``from_dict`` restores the same order of nodes."""
         prior = None if self.prior is None else self.prior.tolist()
         state = {"nodes": list(self.nodes), "parents": [list(above) for above in self.parents], "prior": prior}
         # Pairs, because the keys of a JSON object are texts and names may be numbers.
         return {**state, "words": [list(pair) for pair in self.words.items()]} if self.words else state
 
     def with_prior(self, prior: Any) -> Taxonomy:
-        """The same taxonomy, with leaves that are not equally likely: ``information`` becomes −log2 of the mass.
+        """The same taxonomy with a prior of the leaves: ``information`` becomes −log2 of the prior mass.
 
         Parameters
         ----------
@@ -245,12 +245,12 @@ class Taxonomy(NodeArrays):
         return Taxonomy((*ordered, *self.nodes[self.n_leaves :]), parents, prior, self.words)
 
     def with_words(self, words: Mapping[Any, str]) -> Taxonomy:
-        """The same taxonomy, whose nodes are called by these words wherever they are shown.
+        """The same taxonomy with display names for nodes.
 
         Parameters
         ----------
         words : {node: word}
-            Any node may have one; words of anything else are left out. Answers stay names of nodes.
+            Any node may have one; other keys are ignored. Answers are still names of nodes.
 
         >>> tree = Taxonomy.from_nested({"n0": ["n1", "n2"]}).with_words({"n1": "dog, domestic dog", "n2": "cat"})
         >>> tree.node_words
@@ -264,7 +264,7 @@ class Taxonomy(NodeArrays):
 
     @cached_property
     def node_words(self) -> dict[Name, str]:
-        """What every node is called: by ``words``, as ``words_for_nodes`` gives them; by its name where there are none.
+        """The display name of every node: that of ``words_for_nodes``, or its name if the taxonomy has no words.
 
         >>> Taxonomy.from_nested({"pet": ["dog", "cat"]}).node_words
         {'dog': 'dog', 'cat': 'cat', 'pet': 'pet'}
@@ -296,7 +296,7 @@ class Taxonomy(NodeArrays):
         return tuple(self.nodes[leaf] for leaf in self.leaf_mass([name]).indices)
 
     def lca(self, a: Any, b: Any) -> Name:
-        """The most informative node that is, or is above, both."""
+        """The lowest common ancestor of two nodes: the most informative one."""
         return self.nodes[int(self.lca_numbers(self.number(a), self.number(b)))]
 
     # -------------------------------------------------------------- as a value
@@ -310,7 +310,7 @@ class Taxonomy(NodeArrays):
         return self._hash
 
     @cached_property
-    def _hash(self) -> int:  # of ten thousand names it takes a while, and every decision asks for it
+    def _hash(self) -> int:  # slow for ten thousand names, and needed by every decision
         return hash(self._content)
 
     @property

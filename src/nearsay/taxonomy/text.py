@@ -1,4 +1,4 @@
-"""A taxonomy as lines of text, the top of it where it is large."""
+"""A taxonomy as an indented tree of text; only the top of a large one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FEW_CHILDREN = 4
 def drawn_as_text(taxonomy: NodeArrays, words: Mapping[Any, str]) -> str:
     """One line per node in its word, children below and to the right of their parent.
 
-    Where that would be more than 70 lines, only the upper nodes are drawn, and
-    some children of each: a line says how many more there are, and a node that
-    is not opened says how many leaves it has. A node with several parents is
-    drawn in full below the first one; the others refer to that.
+    If that would be more than 70 lines, only the upper nodes are drawn, with
+    some children of each and the numbers of hidden children and leaves. A node
+    with several parents is drawn in full below the first one; the others refer
+    to that.
     """
     root = taxonomy.n_nodes - 1
     return "\n".join([words[taxonomy.root], *_lines(taxonomy, words, root, _opened(taxonomy), "")])
@@ -61,7 +61,7 @@ def _lines(
 
 
 def _size(taxonomy: NodeArrays, node: int) -> str:
-    """How much is not drawn below a node that is not opened."""
+    """The number of leaves below a node whose children are not drawn."""
     if node < taxonomy.n_leaves:
         return ""
     count = taxonomy.covers[:, [node]].nnz

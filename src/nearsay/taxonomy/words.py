@@ -17,17 +17,16 @@ def words_for_nodes(taxonomy: NodeArrays, words: Mapping[Any, str]) -> dict[Any,
     """A word for every node, from those of the leaves.
 
     An inner node without a word is described by its leaves: "corgi or poodle", "one
-    of 12: corgi, tabby, …"; two leaves are named, of the two largest branches
-    below it. A node above one leaf is called as that one, and the root
-    "anything".
+    of 12: corgi, tabby, …", with two leaves of the two largest branches. A node
+    above a single leaf has the name of that leaf, and the root is "anything".
 
     Parameters
     ----------
     words : {node: word}
         Any node may have one. Of synonyms, "goldfish, Carassius auratus", the
-        first is taken; where two nodes would then be called alike, as many as
-        tell them apart. A leaf without a word keeps its name; words of other
-        things are ignored.
+        first is taken; if two nodes would then have the same name, as many as
+        distinguish them. A leaf without a word keeps its name; other keys are
+        ignored.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"n0": {"n1": ["n4", "n5", "n6"], "n2": ["n7", "n8"], "n3": ["n9"]}})
@@ -50,7 +49,7 @@ def words_for_nodes(taxonomy: NodeArrays, words: Mapping[Any, str]) -> dict[Any,
 
 
 def word_of(name: Any, names: Mapping[Any, str] | None) -> str:
-    """What a node is called: its word where there is one, otherwise its name.
+    """The display name of a node: its word, otherwise its name.
 
     >>> word_of("n1", {"n1": "dog"}), word_of(7, None)
     ('dog', '7')
@@ -59,7 +58,7 @@ def word_of(name: Any, names: Mapping[Any, str] | None) -> str:
 
 
 def _first_synonyms(words: dict[Any, str]) -> dict[Any, str]:
-    """Of each node's synonyms as many as no other node begins with; all of them where that is not enough.
+    """For each node the fewest of its synonyms that no other node begins with; all if that is not enough.
 
     >>> _first_synonyms({1: "car, auto, machine", 2: "car, railcar", 3: "vessel", 4: "vessel, watercraft"})
     {1: 'car, auto', 2: 'car, railcar', 3: 'vessel', 4: 'vessel, watercraft'}
@@ -71,7 +70,7 @@ def _first_synonyms(words: dict[Any, str]) -> dict[Any, str]:
 
 
 def _examples(node: int, taxonomy: NodeArrays, counts: list[int], of_children: list[list[int]]) -> list[int]:
-    """Some leaves under the node: the first example of each branch, largest branch first, then their second ones."""
+    """Example leaves under the node: the first of each branch, largest branch first, then their second ones."""
     if node < taxonomy.n_leaves:
         return [node]
     branches = [of_children[child] for child in sorted(taxonomy.children[node], key=lambda child: -counts[child])]

@@ -1,1 +1,1 @@
-"""The tour: the main job on data that comes with the package, with pictures."""
+"""The guided tour: the main features on data that comes with the package."""

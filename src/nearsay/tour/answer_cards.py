@@ -23,7 +23,7 @@ INSTEAD = "Name a file in a folder that exists, ending in .png."
 
 
 class Bar(NamedTuple):
-    """A class or a keyword: how sure it is, and was before a correction; whether it is right."""
+    """A class or a keyword: its probability, that before a correction, and whether it is right."""
 
     word: str
     share: float
@@ -33,7 +33,7 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerCard:
-    """What is drawn of one answer.
+    """One answer to draw.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def class_bars(answer: Answer, truth: str, before: Answer | None = None) -> list
 
 
 def check_picture(path: Path) -> None:
-    """Whether a picture can be saved there, before anything is drawn for it."""
+    """Check that a picture can be saved there, before the work begins."""
     from matplotlib.figure import Figure
 
     known = Figure().canvas.get_supported_filetypes()
@@ -120,7 +120,7 @@ def _draw_neighbors(ax: Any, card: AnswerCard) -> None:
 
 
 def _draw_bars(ax: Any, card: AnswerCard) -> None:
-    """Classes or keywords with how sure they are, and the way down the tree below them."""
+    """Draw classes or keywords with their probabilities, and the path in the tree below them."""
     left, length = 0.46, 0.34
     ax.set(xlim=(0, 1), ylim=(BARS + 1.4, -0.6))
     ax.set_axis_off()

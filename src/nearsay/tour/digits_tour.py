@@ -15,7 +15,7 @@ from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.reports.summary import summarize_answers
 from nearsay.tour.answer_cards import INSTEAD, check_picture
 
-# Why each query is shown, in the words of the table.
+# Why each query is shown, for the table.
 EASY, CONTESTED, WRONG = "easy", "contested", "wrong"
 
 
@@ -52,9 +52,9 @@ def take_tour(picture: Path | None = None) -> dict[str, Any]:
 
 
 def example_queries(explained: EvidenceList, y_test: np.ndarray) -> dict[str, int]:
-    """Three different queries to look at: the surest right answer, the most contested right one, the surest wrong one.
+    """Three example queries: the most certain right answer, the least certain right one, the most certain wrong one.
 
-    Where no answer was wrong, the last one is left out.
+    If no answer is wrong, the last one is left out.
     """
     sure = np.array([evidence.probability for evidence in explained])
     novelty = np.array([evidence.novelty or 0.0 for evidence in explained])

@@ -1,7 +1,7 @@
 """The tour of a collection of emoji: answers, a hedged answer, keywords, a correction, likely mistakes, a picture.
 
 The queries are pictures of the same things by another artist. Examples are picked by what they show, so that no
-result is written down in advance.
+result is fixed in advance.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def take_tour(
     picture : path, optional
         Where to save the answers as a picture; the ending chooses the format (png, svg, pdf …).
     keep : path, optional
-        A new folder for the collection, which then stays; by default it is gone afterwards.
+        A new folder for the collection; by default it is removed afterwards.
     tell : function, optional
         Called with every passage as soon as it is ready.
 
@@ -73,7 +73,7 @@ def tour_of(
     keep: str | os.PathLike[str] | None = None,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """The same for other pictures; steps that nothing can be shown of are left out."""
+    """The same for other pictures; steps without an example are left out."""
     start = perf_counter()
     if picture is not None:
         check_picture(Path(picture))
@@ -110,7 +110,7 @@ class Tour:
     # ------------------------------------------------------------ the steps
 
     def index(self, folder: Path) -> LiveCollection:
-        """Describe the pictures, keep them, and learn from them; the collection is to be closed."""
+        """Describe the pictures, add them to a collection, and learn; the caller closes the collection."""
         start = perf_counter()
         parts = [describe(self.train.images), describe(self.queries.images)]
         X, self.Q = (np.hstack(list(part.values())) for part in parts)
@@ -142,7 +142,7 @@ class Tour:
         return self.live
 
     def ask(self) -> None:
-        """Ask about all questions at once."""
+        """Label all queries at once."""
         start = perf_counter()
         self.answers = self.live.label(self.Q, accuracy=ACCURACY, ids=self.queries.ids.tolist())
         seconds, truth = perf_counter() - start, self.queries.y
@@ -152,8 +152,8 @@ class Tour:
             "ask",
             "Questions",
             f"{len(truth):,} pictures that it has not seen, of the same things by another artist:"
-            f" {self.right.mean():.1%} of the answers are right. Asked to be right in {ACCURACY:.0%}, and less specific"
-            f" where it has to, it is right in {np.mean(nodes):.1%}.",
+            f" {self.right.mean():.1%} of the answers are right. With a required accuracy of {ACCURACY:.0%}, hedged"
+            f" answers are less specific where needed, and {np.mean(nodes):.1%} of them are right.",
             questions=len(truth),
             accuracy=float(self.right.mean()),
             hedged_accuracy=float(np.mean(nodes)),
@@ -190,7 +190,7 @@ class Tour:
             f"“{self._name(row)}”: not sure which ({classes}), but {answer.node_word}"
             f" ({answer.node_probability:.0%}). It is {truth}, so the most probable class would have been wrong.",
             question=self._name(row),
-            really=truth,
+            true_label=truth,
             answer=answer.to_dict(),
         )
 
@@ -213,7 +213,7 @@ class Tour:
         )
 
     def correct_and_ask_again(self) -> None:
-        """Correct one of two mistakes of a kind, and ask about the other one again."""
+        """Correct one of two similar mistakes, and label the other one again."""
         wrong_rows = np.flatnonzero(~self.right)
         pair = sister_mistakes(self.answers, wrong_rows.tolist(), self.queries.y.tolist(), self._apart(wrong_rows))
         if pair is None:
@@ -227,11 +227,11 @@ class Tour:
         self._add(
             "correct",
             "A mistake, corrected",
-            f"“{self._name(corrected)}” was called {wrong.label} ({wrong.probability:.0%}). It is {truth}, says a"
-            f" person, and event {event} keeps that. Nothing is trained again.",
+            f"“{self._name(corrected)}” was called {wrong.label} ({wrong.probability:.0%}). Event {event}"
+            f" records the right label, {truth}. Nothing is trained again.",
             question=self._name(corrected),
             label=wrong.label,
-            really=truth,
+            true_label=truth,
             event=event,
         )
         start = perf_counter()
@@ -244,7 +244,7 @@ class Tour:
         self._add(
             "again",
             "Corrected once, asked again",
-            f"“{self._name(sister)}”, which nobody corrected, was called {before.label} ({before.probability:.0%})."
+            f"“{self._name(sister)}”, not corrected itself, was called {before.label} ({before.probability:.0%})."
             f" Now it is {after[sister].label}: {truth} went from {was:.0%} to {became:.0%}. Of all other questions"
             f" {self.right[others].mean():.1%} were answered right before, {right_after.mean():.1%} are now.",
             question=self._name(sister),
@@ -258,7 +258,7 @@ class Tour:
         )
 
     def mistakes(self) -> None:
-        """Flip a few labels, look for mistakes, and take the flips back."""
+        """Flip a few labels, list likely mistakes, and undo the flips."""
         draw, classes = np.random.default_rng(0), np.unique(self.train.y)
         rows = draw.choice(len(self.train), size=min(FLIPPED, len(self.train)), replace=False)
         if len(classes) < 2:
@@ -285,7 +285,7 @@ class Tour:
         )
 
     def picture(self, path: Path) -> None:
-        """Draw what was shown."""
+        """Draw the examples."""
         titles = {passage["step"]: passage["title"] for passage in self.passages}
         cards = [self._card(step, titles[step]) for step in DRAWN if step in self.shown]
         below = f"{len(self.train):,} emoji answer for pictures of the same things by another artist"
@@ -306,7 +306,7 @@ class Tour:
         line = f"{name} is {answer.label}. {'' if answer.record is None else record_in_words(answer.record)}"
         if step == "hedged":
             agreeing = frozenset(map(str, self.taxonomy.leaves_under(answer.node)))
-            line = f"{name} may be any of these, but it is {answer.node_word}. Right: really it is {truth}."
+            line = f"{name} may be any of these, but it is {answer.node_word}. Right: it is {truth}."
         elif step == "keywords":
             known = keywords_of(self.queries.take([row]))[0]
             bars = [Bar(word, score, right=word in known) for word, score in answer.keywords]
@@ -329,7 +329,7 @@ class Tour:
         return self.answers[row]
 
     def _apart(self, rows: np.ndarray) -> np.ndarray:
-        """How far some questions are from each other, as neighbors are shown."""
+        """Distances between some queries, in the view of the neighbors shown."""
         view = self.live.state().views.first
         rows_in_view = view.search.distance_.check(view.transform.apply(self.Q[rows]))
         return np.asarray(view.search.distance_.block(rows_in_view, rows_in_view))
@@ -356,7 +356,7 @@ def _plain(mistake: Mistake) -> dict[str, Any]:
 
 @contextmanager
 def _folder(keep: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """Where the collection is made: a folder that stays, or one that is gone afterwards."""
+    """The folder of the collection: the given one, or a temporary one."""
     if keep is not None:
         yield Path(keep)
         return

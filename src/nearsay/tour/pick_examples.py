@@ -1,4 +1,4 @@
-"""Picks the answers that the tour shows."""
+"""Choice of the examples that the tour shows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SHOWN = 8
 
 
 def unusual_but_sure(answers: Sequence[Answer], right: np.ndarray, sure: float) -> int | None:
-    """The most unusual query that was answered right and surely, by neighbors that agree; None without one.
+    """The most unusual query with a right and certain answer, by neighbors that agree; None without one.
 
-    A repetition of what is known shows nothing, and is passed over.
+    Near-duplicates of training items are skipped.
     """
     rows = [
         row
@@ -30,7 +30,7 @@ def unusual_but_sure(answers: Sequence[Answer], right: np.ndarray, sure: float) 
 
 
 def most_telling_hedge(answers: Sequence[Answer], truth: Sequence[str], taxonomy: Taxonomy) -> int | None:
-    """The surest hedged answer that is right where the most probable class is wrong; None without one."""
+    """The most probable hedged answer that is right while the most probable class is wrong; None without one."""
     rows = [
         row
         for row, (answer, label) in enumerate(zip(answers, truth, strict=True))
@@ -43,7 +43,7 @@ def most_telling_hedge(answers: Sequence[Answer], truth: Sequence[str], taxonomy
 
 
 def surest_keywords(answers: Sequence[Answer | None], known: Sequence[set[str]]) -> int | None:
-    """The query with most keywords right, and of these the one whose last keyword is surest; None without any.
+    """The query with most right keywords; at ties, the one whose last keyword is most probable; None without any.
 
     Answers that are None are skipped.
     """
@@ -60,15 +60,15 @@ def surest_keywords(answers: Sequence[Answer | None], known: Sequence[set[str]])
 def sister_mistakes(
     answers: Sequence[Answer], rows: Sequence[int], truth: Sequence[str], far: np.ndarray
 ) -> tuple[int, int] | None:
-    """Two queries of one class, both answered wrong, so alike that what one teaches shows in the other; or None.
+    """Two similar queries of one class, both answered wrong, so that correcting one fixes the other; or None.
 
-    The first would be the nearest neighbor of the second by far: much nearer than any that it has.
+    The first would be the nearest neighbor of the second by far.
 
     Parameters
     ----------
     rows : the queries that were answered wrong.
     truth : the true labels of all queries.
-    far : (len(rows), len(rows)) how far these are from each other, as the collection shows it.
+    far : (len(rows), len(rows)) the distances between them, as the collection shows them.
     """
     pairs = {
         (one, other): far[i, j] / answers[other].neighbors[0].distance

@@ -1,4 +1,4 @@
-"""The web page of a collection: ask it, browse it, correct it, judge it.
+"""The web page of a collection: query, browse, correct and evaluate it.
 
 Nothing is computed here: pages show what the collection and its evaluation give.
 """

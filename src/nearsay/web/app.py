@@ -30,7 +30,7 @@ HTTP_ERRORS = {404: "No such page.", 405: "This page does not take that method."
 
 
 def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:
-    """The pages of a collection, for whoever has the token."""
+    """The web app of a collection; requests need the token."""
 
     async def home(request: Request) -> Response:
         return RedirectResponse("/ask", 303)

@@ -50,7 +50,7 @@ def likely(record: Mapping[str, Any]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people: what is not quite all, or not quite nothing, is not called so.
+    """A share in percent; 100% and 0% only if exact.
 
     >>> percent(0.42), percent(0.999), percent(1.0), percent(0.001), percent(0.0)
     ('42 %', '> 99 %', '100 %', '< 1 %', '0 %')
@@ -61,7 +61,7 @@ def percent(share: float) -> str:
 
 
 def shortened(id: str, letters: int = LETTERS) -> str:
-    """A long id without its folders; where that is long too its end, which tells more than its beginning.
+    """A long id without its folders; if still too long, its end, which is more specific than its beginning.
 
     >>> shortened("animal/bird/owl-noto.png", 14), shortened("animal/bird/owl-noto.png", 9)
     ('owl-noto.png', '…noto.png')

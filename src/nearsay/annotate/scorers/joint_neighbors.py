@@ -2,7 +2,7 @@
 
     distance(q, x) = Σ weight of space m · distance in space m / largest distance in space m
 
-With equal weights this is the joint equal contribution of Makadia, Pavlovic and Kumar (2008), hard to beat.
+With equal weights this is the joint equal contribution (JEC) of Makadia, Pavlovic and Kumar (2008), a strong baseline.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class JointNeighbors(BaseEstimator):
         self.weights = weights
 
     def fit(self, X: Any, Y: Any = None) -> JointNeighbors:
-        """Hold the rows of ``X`` (n_rows, n_columns). ``Y`` is not looked at."""
+        """Store the rows of ``X`` (n_rows, n_columns). ``Y`` is ignored."""
         rows = as_rows(X)
         if not len(rows):
             raise InputError("X has no rows, so there are no neighbors to find.")
@@ -74,7 +74,7 @@ class JointNeighbors(BaseEstimator):
         return self._index.leave_one_out(k, rows)
 
     def distances(self, X: Any = None) -> np.ndarray:
-        """How far every query (None: every row) is from every row, all spaces together: (n_queries, n_rows)."""
+        """Joint distances of every query (None: every row) to every row: (n_queries, n_rows)."""
         check_is_fitted(self, "weights_")
         return self._index.distances(None if X is None else as_rows(X, width=self.n_features_in_))
 

@@ -21,14 +21,14 @@ from nearsay.core.arrays import check_n_neighbors
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors.table import NeighborTable
 
-# Makadia's transfer orders words and is no weighted vote, so it is not among the relevances.
+# JEC's label transfer ranks words and is no weighted vote, so it is not among the relevances.
 TRANSFER = "transfer"
 
 Score = Callable[[NeighborTable, csr_array], np.ndarray]
 
 
 def as_score(relevance: Any) -> Score:
-    """How a relevance, by name or as an object, turns neighbors into scores.
+    """The function from neighbors to scores of a relevance, given by name or as an object.
 
     >>> as_score("transfer").__name__
     'transfer_scores'
@@ -50,8 +50,8 @@ class KeywordScorer:
     ----------
     estimator : with ``fit(X, Y)`` and either ``neighbors(X, k)`` or ``scores(X)``
     relevances : how neighbors become scores; empty for an estimator with ``scores``
-    n_neighbors : how many neighbors are asked for; 0 for an estimator with ``scores``
-    sees_columns : whether it sees the columns that an annotator made of the rows, where it made any
+    n_neighbors : the number of neighbors; 0 for an estimator with ``scores``
+    sees_columns : whether it is fitted on the columns that an annotator derived from the rows, if any
     """
 
     estimator: Any
@@ -71,10 +71,10 @@ class KeywordScorer:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether it can score each row it was fitted on without that row, as if the row were new.
+        """Whether its leave-one-out scores are unbiased.
 
-        An estimator that learns from keywords has also learned from those of the row left out. Every estimator is
-        assumed to, unless it says ``learns_from_keywords = False``.
+        Not if it learned from the keywords of the row left out. That is assumed of every estimator without
+        ``learns_from_keywords = False``.
         """
         blind = not getattr(self.estimator, "learns_from_keywords", True)
         return self.finds and blind and hasattr(self.estimator, "leave_one_out")

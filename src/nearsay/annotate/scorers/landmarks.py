@@ -1,8 +1,8 @@
-"""Kernel features of several feature spaces: nearness to landmarks, by the mean of all distances.
+"""Nyström features of several feature spaces: a kernel of the joint distance to landmarks.
 
-Histograms are compared by sums of absolute differences, and no linear method knows what to do with these. Nearness
-exp(−sharpness · distance / mean distance) is a kernel; its leading components, found on the landmarks (Nyström), are
-columns whose products are nearness again, and any linear method can follow.
+Linear methods cannot use distances between histograms (sums of absolute differences) directly. The kernel
+exp(−sharpness · distance / mean distance) can be approximated by inner products of a few columns: its leading
+components on the landmarks (Nyström approximation).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAINTEST = 1e-10
 
 
 class LandmarkFeatures(TransformerMixin, BaseEstimator):
-    """Columns whose products are how near two rows are by all feature spaces together.
+    """Nyström features: columns whose inner products approximate a kernel of the joint distance of all feature spaces.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
     weights : None or {name: weight}
         How much each space counts, as in ``JointNeighbors``.
     n_landmarks : int, default=5000
-        Rows, drawn by their content, to which all are held; or all rows. The more the better; the square of their
-        number is held.
+        Number of rows drawn as landmarks, by their content; or all rows. More are better; memory grows with the
+        square.
     n_components : int, default=400
-        Columns that come out, or as many as the landmarks span.
+        Number of columns, at most the rank of the kernel of the landmarks.
     sharpness : float, default=2.0
-        Nearness is exp(−sharpness) at the mean distance.
+        The kernel is exp(−sharpness) at the mean distance.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    Equal rows have nearness 1, rows at the mean distance e⁻²:
+    The kernel is 1 for equal rows and e⁻² at the mean distance:
 
     >>> columns = LandmarkFeatures().fit_transform([[0.0], [1.0], [1.0], [0.0]])
     >>> (columns @ columns.T).round(2)[0]
@@ -72,7 +72,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         self.sharpness = sharpness
 
     def fit(self, X: Any, Y: Any = None) -> LandmarkFeatures:
-        """Choose the landmarks and find the components. ``Y`` is not looked at."""
+        """Choose the landmarks and compute the components. ``Y`` is ignored."""
         self._learn(X)
         return self
 
@@ -88,13 +88,13 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         return columns
 
     def _learn(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Do what ``fit`` does; give the numbers of the landmarks and how near each is to each."""
+        """``fit``; returns the numbers of the landmarks and the kernel between them."""
         check_whole("n_landmarks", self.n_landmarks, least=1)
         check_whole("n_components", self.n_components, least=1)
         check_number("sharpness", self.sharpness, 0, closed="right")
         rows = as_rows(X)
         if not len(rows):
-            raise InputError("X has no rows: there is nothing to be a landmark.")
+            raise InputError("X has no rows, so there are no landmarks.")
         chosen = content_order(rows, in_any_unit=True)[evenly(len(rows), self.n_landmarks)]
         self.n_features_in_ = rows.shape[1]
         self.landmarks_ = JointNeighbors(self.features, weights=self.weights).fit(rows[chosen])

@@ -1,4 +1,4 @@
-"""ML-kNN (Zhang and Zhou 2007): keyword probabilities from how often votes of this size were right.
+"""ML-kNN (Zhang and Zhou 2007): keyword probabilities from the number of neighbors with the word, by Bayes' rule.
 
 For every word by itself::
 
@@ -27,7 +27,7 @@ from nearsay.neighbors.table import NeighborTable
 
 @dataclass(frozen=True)
 class VoteRecord:
-    """How often rows had a word, and lacked it, when so many of their neighbors had it.
+    """Counts of rows with and without each word, by the number of their neighbors that have it.
 
     Attributes
     ----------
@@ -94,14 +94,14 @@ class MLkNN(BaseEstimator):
     ----------
     n_neighbors : int, default=10
     base : None or an estimator with ``fit(X, Y)``, ``neighbors`` and ``leave_one_out``, default=None
-        Who the neighbors are; None takes the nearest rows by Euclidean distance.
+        Finds the neighbors; None takes the nearest rows by Euclidean distance.
     smoothing : float, default=1.0
-        What every count starts at.
+        Added to every count.
 
     Attributes
     ----------
     record_ : VoteRecord
-        What the votes of the past were worth.
+        Counts of past votes.
     words_ : (n_words,) array
         The words, in the order of the columns of answers.
 
@@ -159,7 +159,7 @@ class MLkNN(BaseEstimator):
         return self._answers(self.neighbors(X), self._proba)
 
     def predict(self, X: Any) -> np.ndarray:
-        """1 for every word that a query has as likely as not, or more: (n_queries, n_words) of 0 and 1."""
+        """1 for every word with a probability of at least ½: (n_queries, n_words) of 0 and 1."""
         return self._answers(self.neighbors(X), (self._proba >= 0.5).astype(np.int64))
 
     def _answers(self, table: NeighborTable, by_votes: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Keywords by ridge regression: a scorer without neighbors, to be combined with those that have them."""
+"""Ridge regression of keywords: a scorer without neighbors, to be combined with those that have them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.keyword_projection import Spanned, covariances
 from nearsay.learn.linear_map import in_units
 
-# What "auto" chooses from, and rows by which it does.
+# Ridges that "auto" tries, and the number of rows it tries them on.
 SHRINKAGES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 LEFT_OUT = 2000
 MOST_PAIRS = 2**21
-# The smallest divisor 1 − h: a row that alone decides its prediction cannot be left out.
+# The smallest divisor 1 − h: with leverage h = 1 a row determines its own prediction.
 FAINTEST = 1e-9
 
 
@@ -78,7 +78,7 @@ class KeywordRegression(BaseEstimator):
         mean, of_rows, of_both = covariances(moved, keywords.matrix, weights)
         self._share = _shares(keywords.matrix, weights)
         spread = spanned.mean_variance(of_rows)
-        # Rows that are all alike differ from their mean by its rounding, and nothing can be learned from that.
+        # Equal rows differ from their mean by rounding only: nothing can be learned.
         varies = spread > (8 * np.finfo(float).eps * float(abs(spanned.mean(mean)).max())) ** 2
         spread = spread if varies else 1.0
         if isinstance(self.shrinkage, str):
@@ -115,18 +115,18 @@ def _best_shrinkage(
     of_both: np.ndarray,
     spread: float,
 ) -> float:
-    """The shrinkage of least squared error about these rows, each left out once.
+    """The shrinkage of least leave-one-out squared error.
 
-    Nothing is fitted again: a row left out misses by its residual over 1 − h, where h is how much the row counts in its
-    own prediction. One eigendecomposition serves every shrinkage.
+    In closed form: the leave-one-out residual is the residual divided by 1 − h, where h is the leverage of the row.
+    One eigendecomposition serves all shrinkages.
 
     Parameters
     ----------
     centered : (n_cases, n_columns)
     missed : (n_cases, n_words)
-        How far each keyword is from its share.
+        Keywords minus their shares.
     counts : (n_cases,)
-        What part of all weight each row has.
+        The share of each row in the total weight.
     """
     strengths, vectors = np.linalg.eigh(of_rows)
     strengths, turned = np.maximum(strengths, 0.0), vectors.T @ of_both

@@ -22,24 +22,24 @@ from nearsay.core.settings import check_choice, check_number
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
-# By it the weight halves every 23 neighbors: beyond a hundred or so, more of them change little.
+# The weight halves every 23 neighbors: beyond about a hundred, more change little.
 DECAY = 0.97
 
 
 @dataclass(frozen=True)
 class Relevance:
-    """How the keywords of the neighbors become numbers.
+    """A weighted vote of neighbors for keywords.
 
     Parameters
     ----------
     kind : one of RELEVANCES
     decay : float between 0 and 1, default=0.97
-        For "rank" and "exp-z": what each further neighbor counts, as a share of the one before it.
+        For "rank" and "exp-z": the weight of each neighbor relative to the one before it.
     bandwidth : float or None
-        For "distance": how much farther a neighbor that counts 1/e is. None
-        takes the mean distance from a query's first neighbor to its others.
+        For "distance": the difference in distance at which the weight falls to 1/e. None
+        takes the mean difference between a query's first neighbor and its others.
     sharpness : float above 0, default=1.0
-        For "distance" without a bandwidth: what that mean is divided by.
+        For "distance" without a bandwidth: divides that mean.
     """
 
     kind: str = "prior"
@@ -48,7 +48,7 @@ class Relevance:
     sharpness: float = 1.0
 
     def scores(self, table: NeighborTable, keywords: csr_array) -> np.ndarray:
-        """One number for every query and word: (n_queries, n_words). Missing neighbors say nothing.
+        """One number for every query and word: (n_queries, n_words). Missing neighbors do not vote.
 
         Parameters
         ----------
@@ -115,7 +115,7 @@ def _by_distance(relevance: Relevance, table: NeighborTable) -> np.ndarray:
     if relevance.bandwidth is None:
         mean = farther.sum(axis=1, keepdims=True) / np.maximum(exists.sum(axis=1, keepdims=True) - 1, 1)
         mean = mean / check_number("sharpness", relevance.sharpness, 0, closed="right")
-        bandwidth = np.where(mean > 0, mean, 1.0)  # where all are equally near, all count alike
+        bandwidth = np.where(mean > 0, mean, 1.0)  # equally near neighbors have equal weights
     else:
         width = check_number("bandwidth", relevance.bandwidth, 0, closed="right", otherwise=", or None")
         bandwidth = np.full((len(table), 1), width)
@@ -123,7 +123,7 @@ def _by_distance(relevance: Relevance, table: NeighborTable) -> np.ndarray:
     return weights
 
 
-# ------------------------------------------------------------ what votes are held against
+# ------------------------------------------------------------ votes compared with those of random rows
 
 
 def _nothing(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -142,7 +142,7 @@ def _expected(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.n
 
 
 def _chance(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
-    # A word that all rows or none have is never a surprise.
+    # A word that all rows or none have has no variance.
     spread = np.sqrt(share * (1 - share) * (weights**2).sum(axis=1, keepdims=True))
     deviation: np.ndarray = np.divide(
         _expected(votes, weights, share), spread, out=np.zeros(votes.shape), where=spread > 0

@@ -1,4 +1,4 @@
-"""JEC's label transfer (Makadia et al. 2008): the nearest neighbor's keywords, then those that go with them."""
+"""JEC's label transfer (Makadia et al. 2008): the nearest neighbor's keywords, then those that co-occur with them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from nearsay.neighbors.table import NeighborTable
 
 
 def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
-    """Scores of all words for every query, in whose order keywords are transferred: (n_queries, n_words).
+    """Scores whose order is that in which JEC transfers keywords: (n_queries, n_words).
 
     1. The words of the nearest neighbor come first, the more frequent ones among all rows before the others.
-    2. Then the words of the other neighbors, by how well they go with the
+    2. Then the words of the other neighbors, by their co-occurrence with the
        words of the nearest (of the rows that have such a word, the share that
        has this one too, summed over those words), times the number of these
        neighbors that have them; ties by that number, then by frequency.
     3. Then all others, by frequency.
 
-    However many words are taken off the top, they are those that the paper
-    transfers (with five neighbors). Words from steps 1 and 2 score above 1 and up
-    to 2, evenly spaced; the others the share of rows that have them. Where
-    the nearest has no words, step 2 goes by number alone. Missing neighbors say nothing.
+    The first n words are those that the paper transfers, for any n (with five
+    neighbors). Words from steps 1 and 2 score above 1 and up to 2, evenly
+    spaced; the score of the others is the share of rows that have them. If the
+    nearest has no words, step 2 goes by number alone. Missing neighbors do not vote.
 
     Parameters
     ----------
     table : the neighbors of the queries.
     keywords : (n_rows, n_words) zeros and ones of the rows they were found among.
 
-    The nearest has the second word; of the other neighbors' words, the third goes with it more often than the first:
+    The nearest has the second word; of the other neighbors' words, the third co-occurs with it more often:
 
     >>> Y = csr_array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
     >>> transfer_scores(NeighborTable(np.array([[0, 1]]), np.array([[0.0, 1.0]])), Y)
     array([[1.33333333, 2.        , 1.66666667, 0.25      ]])
     """
     frequency = np.asarray(keywords.sum(axis=0), dtype=np.float64).ravel()
-    # Shares and not counts: otherwise the most frequent word of the nearest decides alone what goes with all of them.
+    # Shares, not counts: otherwise the most frequent word of the nearest would dominate.
     together = csr_array((keywords.T @ keywords).multiply(1 / np.maximum(frequency, 1)[:, None]))
     share = frequency / max(keywords.shape[0], 1)
     scores = np.tile(share, (len(table), 1))

@@ -1,4 +1,4 @@
-"""Neighbors after a transformer, which may be learned from keywords."""
+"""Neighbors in a transformed space, which may be learned from keywords."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nearsay.neighbors.table import NeighborTable
 
 
 class TransformedNeighbors(BaseEstimator):
-    """The nearest rows after a transformer has moved them.
+    """The nearest rows after a transformer.
 
     Parameters
     ----------
     transformer : None, a scikit-learn transformer or a pipeline of them, default=None
-        Learned from rows and keywords, such as ``KeywordProjection``, or from rows alone; None moves nothing.
+        Learned from rows and keywords, such as ``KeywordProjection``, or from rows alone; None for no transformer.
     metric : str, function or Distance, default="sqeuclidean"
         Between transformed rows.
 
@@ -32,7 +32,7 @@ class TransformedNeighbors(BaseEstimator):
 
     Examples
     --------
-    The first column tells cats from dogs; the second is noise:
+    The first column separates cats from dogs; the second is noise:
 
     >>> from nearsay.learn.keyword_projection import KeywordProjection
     >>> X = [[0, 50], [1, 0], [0, 70], [9, 10], [8, 60], [9, 20]]
@@ -47,11 +47,11 @@ class TransformedNeighbors(BaseEstimator):
 
     @property
     def learns_from_keywords(self) -> bool:
-        """Whether keywords may have a part in who is near."""
+        """Whether neighbors may depend on keywords."""
         return self.transformer is not None and getattr(self.transformer, "learns_from_keywords", True)
 
     def fit(self, X: Any, Y: Any) -> TransformedNeighbors:
-        """Learn the transformer and hold the rows it gives.
+        """Fit the transformer and index the transformed rows.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class TransformedNeighbors(BaseEstimator):
     def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
         """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors.
 
-        The transformer has seen the keywords of the row left out: what neighbors say is a little too good.
+        The transformer was fitted with the keywords of the row left out, so votes are slightly optimistic.
         """
         check_is_fitted(self, "index_")
         return self.index_.leave_one_out(k, rows)

@@ -7,11 +7,10 @@ from nearsay.core.compiling import compiled
 
 @compiled
 def nearest_of_each_word(indices, starts, words, per_word, counts, chosen):  # type: ignore[no-untyped-def]
-    """Fill each query's ``chosen`` with the places of its neighbors that are among the nearest of one of their words.
+    """Fill in the places of each query's neighbors that are among the nearest rows of one of their words.
 
-    ``indices`` are rows, nearest first, −1 where there are none; ``words`` of row r
-    stand from ``starts[r]`` on; ``counts`` is room for one number a word.
-    −1 fills up, also beyond the room in ``chosen``.
+    ``indices`` are rows, nearest first, padded with −1; the words of row r are ``words[starts[r]:starts[r + 1]]``;
+    ``counts`` is work space of one number per word. ``chosen`` is padded with −1.
     """
     for query in range(indices.shape[0]):
         counts[:] = 0

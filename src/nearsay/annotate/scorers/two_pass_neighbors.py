@@ -2,7 +2,7 @@
 
     all rows, nearest first:    sky   sky   sky,sun   sky   cat   sky,cat   sky   cat   sun   sun
     first pass, two per word:    ✓     ✓       ✓             ✓       ✓                   ✓
-    second pass: those that are left vote, the nearer the more
+    second pass: the chosen rows vote, weighted by distance
 
 The first pass is here; the second is a relevance by distance, such as ``Relevance("distance", bandwidth=0.03)``.
 """
@@ -27,12 +27,12 @@ QUERIES_AT_ONCE = 64
 
 
 class TwoPassNeighbors(BaseEstimator):
-    """The nearest rows of *each keyword*, put together: no word is drowned by those that many rows have.
+    """The union of the nearest rows of *each keyword*, so that frequent words do not crowd out rare ones (2PKNN).
 
     Parameters
     ----------
     base : None or an estimator with ``fit(X, Y)``, ``neighbors`` and ``leave_one_out``, default=None
-        By what order rows are near: ``JointNeighbors`` (None: all columns by
+        Orders the rows: ``JointNeighbors`` (None: all columns by
         Euclidean distance), ``RankBoostNeighbors``, …
     per_word : int, default=2
         Rows of each word.
@@ -43,7 +43,7 @@ class TwoPassNeighbors(BaseEstimator):
 
     Examples
     --------
-    Sky is everywhere, and the sun far away; it is heard all the same:
+    Nearly all rows have "sky". The row with "sun" is far away, but it is included:
 
     >>> X, Y = [[0], [1], [2], [3], [9]], [["sky"], ["sky"], ["sky"], ["sky"], ["sun"]]
     >>> TwoPassNeighbors(per_word=2).fit(X, Y).neighbors([[0]], k=4).indices
@@ -56,7 +56,7 @@ class TwoPassNeighbors(BaseEstimator):
 
     @property
     def learns_from_keywords(self) -> bool:
-        """Whether the order does; that rows are chosen by their keywords takes nothing from the row left out."""
+        """Whether the base estimator does; choosing rows by their own keywords does not bias leave-one-out."""
         return self.base is not None and getattr(self.base, "learns_from_keywords", True)
 
     def fit(self, X: Any, Y: Any) -> TwoPassNeighbors:
@@ -79,7 +79,7 @@ class TwoPassNeighbors(BaseEstimator):
     def neighbors(self, X: Any, k: int) -> NeighborTable:
         """The ``k`` nearest of the rows that are among a word's nearest, nearest first.
 
-        A query has at most ``per_word`` times as many as there are words; −1 and +inf fill up.
+        A query has at most ``per_word`` neighbors per word; padded with −1 and +inf.
         """
         check_is_fitted(self, "base_")
         queries, n_rows = as_rows(X, width=self.n_features_in_), self._keywords.shape[0]
@@ -96,7 +96,7 @@ class TwoPassNeighbors(BaseEstimator):
         return self._first_pass(lambda part: self.base_.leave_one_out(n_rows - 1, rows=numbers[part]), len(numbers), k)
 
     def _first_pass(self, in_order: Callable[[slice], NeighborTable], n_queries: int, k: int) -> NeighborTable:
-        """Choose from all rows, which ``in_order`` gives for some of the queries."""
+        """Choose rows for all queries; ``in_order`` gives all rows, nearest first, for some of the queries."""
         from nearsay.annotate.scorers.two_pass_kernels import nearest_of_each_word
 
         starts, words, n_words = self._keywords.indptr, self._keywords.indices, self._keywords.shape[1]

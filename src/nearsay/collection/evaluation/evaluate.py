@@ -50,8 +50,8 @@ def evaluate(
     -------
     dict
         As ``evaluation_summary`` gives it, with ``version``, ``not_judged`` (how many items were left out, by reason)
-        and ``notes`` (how some of them count). With a taxonomy, ``hedging["said"]`` is what the hedge of the collection
-        reaches at ``accuracy``. A collection of keywords only has no accuracy.
+        and ``notes`` (how some of them count). With a taxonomy, ``hedging["reached"]`` holds the accuracy and gain that
+        the hedge of the collection reaches at ``accuracy``. A collection of keywords only has no accuracy.
 
     How some items count: the label of an inner node ("some bird") is a class like any other, so a more specific answer
     is wrong, and a hedged one is right at that node or above. The only item of its class cannot be named by others:

@@ -98,7 +98,7 @@ class Judgement:
                 how=items.how,
             )
             if self.tree is not None and items.state.hedged is not None:
-                summary["hedging"]["said"] = _hedge_reached(items, judged, accuracy)
+                summary["hedging"]["reached"] = _hedge_reached(items, judged, accuracy)
         if judged.keywords is not None and len(judged.keywords[0]) < len(items.ids):
             notes.append(f"Keywords were evaluated on the {len(judged.keywords[0]):,} items that have any.")
         return {**summary, "version": self.version, "not_judged": items.not_judged, "notes": notes}
@@ -137,14 +137,14 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
 
 
 def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
-    """What the hedge of the collection reached at an accuracy; it was chosen before these answers were known."""
+    """Accuracy and gain of the collection's hedge, which was calibrated before, at a required accuracy."""
     hedge = items.state.hedged
     assert hedge is not None
     hedge = hedge.around(items.state.classifier).set_accuracy(accuracy)
     nodes = hedge.names_of(judged.probabilities)
     tree = hedge.taxonomy_
     return {
-        "asked": accuracy,
+        "requested": accuracy,
         "accuracy": hierarchical_accuracy(items.labels, nodes, tree),
         "gain": information_gain(items.labels, nodes, tree),
     }

@@ -121,7 +121,7 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
 def _by_other_choices(
     collection: LiveCollection, state: CollectionState, voters: np.ndarray, rows: np.ndarray
 ) -> Blocks:
-    """Some of the voters, with their neighbors, and probabilities by settings that were chosen without each of them."""
+    """Some of the voters, with their neighbors, and probabilities by settings that were chosen without each."""
     fitted = collection.tracker.fit(*state.learned.requested, state.voting)
     p = np.zeros((len(voters), len(state.voting.classes)))
     p[:, places_among(state.voting.classes, fitted.classes_)] = fitted.leave_one_out_proba()
@@ -191,7 +191,7 @@ def rows_held_out(state: CollectionState, share: float, seed: int) -> np.ndarray
 
 
 def brought(collection: LiveCollection, source: Any) -> KnownItems:
-    """Other items whose labels are known: (ids, X, labels), or a source of ``read_source``."""
+    """Separate test items with labels: (ids, X, labels), or a source of ``read_source``."""
     state = collection.state()
     ids, X, labels, keywords, details = _other_items(source)
     X = checked_queries(X, collection.n_columns)

@@ -168,7 +168,7 @@ class _Element:
 
     @property
     def prefix(self) -> bytes:
-        """Of its name as it is written, the colon included."""
+        """The prefix of its name, with the colon."""
         written = re.match(rb"<([^\s/>]+)", self.tag)
         before, colon, _ = written[1].rpartition(b":") if written else (b"", b"", b"")
         return before + colon
@@ -243,7 +243,7 @@ class _Walk:
         self._open.append((name, element))
 
     def _name(self, up: int) -> str:
-        """Of the element so many levels up."""
+        """The name of the element so many levels up."""
         return self._open[-up][0] if up <= len(self._open) else ""
 
     def _element(self, name: str) -> _Element:
@@ -316,7 +316,7 @@ def _inside(element: _Element, content: bytes) -> tuple[int, int, bytes]:
 
 
 def _in_one_line(word: str) -> str:
-    """The word as XML can hold it and gives it back: any white space is one space."""
+    """The word for XML: any white space becomes one space."""
     return " ".join(NOT_IN_XML.sub("\ufffd", word).split())
 
 

@@ -124,7 +124,7 @@ class RawRows:
 
 
 class Reader(Protocol):
-    """What reads one kind of source."""
+    """Protocol of the readers, one for each kind of source."""
 
     # Sentences that say what was chosen, and why.
     chosen: list[str]
@@ -179,7 +179,7 @@ class Checks:
         return Batch(raw.rows, raw.ids, X, raw.labels, raw.keywords, raw.details).take(kept)
 
     def report(self, problem: Problem) -> None:
-        """Keep the problem, or stop at it."""
+        """Record the problem; if strict, raise it as an error."""
         if self._strict:
             raise InputError(f"{problem}. Nothing was left out, because strict=True; correct it, or drop strict.")
         self.problems.append(problem)

@@ -1,4 +1,4 @@
-"""A cache of the vectors of pictures, by the content of their files: nothing is described twice.
+"""A cache of the vectors of pictures, by the content of their files: no picture is described twice.
 
 It may be deleted at any time. A damaged entry is described again, and where the cache cannot be opened or written to,
 everything is.

@@ -14,7 +14,7 @@ from nearsay.errors import InputError
 
 
 def picture_within(folder: Path, name: str) -> Path:
-    """The path of a picture in the folder that is one by its first bytes; an error says what is wrong."""
+    """The path of a picture in the folder, after a check of its first bytes; an error says what is wrong."""
     path = path_within(folder, name)
     try:
         check_image_header(path)

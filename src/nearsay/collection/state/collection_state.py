@@ -57,7 +57,7 @@ class CollectionState:
 
     @cached_property
     def _reach(self) -> NeighborRadiusCache:
-        """Neighbor radii of rows, as far as they are known."""
+        """The neighbor radii computed so far."""
         view, before = self.views.first, self._reach_before
         self._reach_before = None
         return NeighborRadiusCache.unknown(view) if before is None else before.following(view)

@@ -43,7 +43,7 @@ class KeywordState:
         return self._learned.ranked(self.view.query(X, self._k(), None), self._keywords)
 
     def of_rows(self, rows: np.ndarray) -> list[list[Keyword]]:
-        """The same for rows that pass their keywords on, each answered by the others."""
+        """The same for rows that vote for keywords, each answered by the others."""
         table = self.view.leave_one_out(self._k(), None, rows, self._all_rows)
         return self._learned.ranked(table, self._keywords)
 

@@ -169,7 +169,7 @@ class Learned:
         return self.transforms if self.keywords is None else [*self.transforms, self.keywords.transform]
 
     def learn_keywords(self, X: np.ndarray, keywords: list[list[str]], numbers: np.ndarray, n_store_rows: int) -> None:
-        """Learn from the rows that have keywords how to pass them on; ``numbers`` are theirs in the store."""
+        """Learn keyword prediction from rows that have keywords, with their row ``numbers`` in the store."""
         by_itself = next((transform for transform in self.transforms if not transform.without), self.transforms[0])
         self.keywords = LearnedKeywords.from_rows(X, keywords, numbers, n_store_rows, by_itself)
 
@@ -179,7 +179,7 @@ class Learned:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Learned:
-        """What ``write`` put there."""
+        """Read what ``write`` wrote."""
         try:
             learned: Learned = saved_objects.load(Path(folder) / FILE, expect="Learned")
         except SavedFileError as error:

@@ -1,4 +1,4 @@
-"""How a collection passes keywords on: a view in which items with similar words are near, and calibrated votes.
+"""Learned keyword prediction of a collection: a view in which items with similar words are near, and calibrated votes.
 
     learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
              held-out items ──► how votes of neighbors become probabilities
@@ -47,7 +47,7 @@ DECAYS = (Relevance("distance"), Relevance("distance", sharpness=4.0))
 
 @dataclass(frozen=True)
 class LearnedKeywords:
-    """How neighbors pass their keywords on, as it was learned.
+    """The learned view and calibration by which neighbors vote for keywords.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class LearnedKeywords:
         n_store_rows: int,
         first: LiveTransform,
     ) -> LearnedKeywords | None:
-        """Learn from rows that have keywords; ``numbers`` are theirs in the store. None where they are too few.
+        """Learn from rows that have keywords, with their row ``numbers`` in the store. None if they are too few.
 
         ``first`` is the first transform of the collection.
         """

@@ -185,7 +185,7 @@ class LiveItems:
         return VotingState(self._votes.values, self._labels.values, voting.classes, self._ids.values)
 
     def gives_keywords(self) -> np.ndarray:
-        """(n_rows,) bool: the rows that pass their keywords on."""
+        """(n_rows,) bool: the rows whose keywords vote."""
         return self._of_words().votes
 
     def _of_words(self) -> VotingState:

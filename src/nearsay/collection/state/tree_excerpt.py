@@ -43,7 +43,7 @@ def tree_shown(taxonomy: Taxonomy, p_node: np.ndarray, answers: Iterable[Any] = 
 
 
 def _way(taxonomy: Taxonomy, node: int) -> list[int]:
-    """The node and all above it, by first parents."""
+    """The path from the node up to the root, by first parents."""
     way = [node]
     while taxonomy.parents[way[-1]]:
         way.append(taxonomy.parents[way[-1]][0])

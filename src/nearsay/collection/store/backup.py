@@ -110,7 +110,7 @@ def put_in_place(part: Path, path: Path) -> None:
 
 
 def _hidden(path: Path) -> tuple[Path, int]:
-    """The path of a new hidden folder, and the descriptor of its lock, which is there before the folder."""
+    """The path of a new hidden folder, and the descriptor of its lock, which is created first."""
     for _ in range(TRIES):
         part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         lock = locked(part.with_suffix(LOCK), os.O_CREAT | os.O_EXCL)

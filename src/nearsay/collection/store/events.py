@@ -112,7 +112,7 @@ def read_event(database: Database, number: int) -> Event | None:
 
 
 def read_events(database: Database, after: int = 0, *, newest_first: bool = False) -> Iterator[Event]:
-    """All events after a number, a page at a time, so that reading a long log blocks nobody."""
+    """All events after a number, a page at a time, so that reading a long log does not block others."""
     before = None
     while True:
         if newest_first:

@@ -29,7 +29,7 @@ def unnamed_files(database: Database, collection: Folder, states: list[dict[str,
 
 
 def remove_garbage(database: Database, collection: Folder, states: list[dict[str, Any]] | None = None) -> None:
-    """Remove them; only for who holds the writer's lock, since another's new files are not named yet either."""
+    """Remove them; requires the writer lock, since the new files of another writer are not named yet."""
     for folder, name in unnamed_files(database, collection, states):
         # What cannot be removed is harmless, and listed among the faults.
         with suppress(OSError):

@@ -165,21 +165,12 @@ class ReadableStore:
             columns = columns_of(self._database, [row], [name for name in CHANGING if name != "alive"])
         return {"id": id, "row": row, **{name: values[0] for name, values in columns.items()}}
 
-    def page(
-        self, after: int = -1, n: int = 100, *, labels: Sequence[str] | None = None, confirmed: bool | None = None
-    ) -> list[dict[str, Any]]:
-        """The next living items behind a row number, in the order of rows; some labels or any, confirmed or not."""
-        conditions: list[str] = ["alive", "row > ?"]
-        values: list[Any] = [after]
-        if labels is not None:
-            conditions.append(f"label IN ({', '.join('?' * len(labels))})")
-            values += labels
-        if confirmed is not None:
-            conditions.append(f"{'' if confirmed else 'NOT '}confirmed AND label IS NOT NULL")
+    def unconfirmed(self, n: int) -> list[dict[str, Any]]:
+        """The first ``n`` living items with a label that is not confirmed, in the order of rows."""
         with self._database.one_state():
             self.check_row_numbers()
-            chosen = f"SELECT id, row FROM items WHERE {' AND '.join(conditions)} ORDER BY row LIMIT ?"
-            lines = self._database.all(chosen, (*values, n))
+            which = "alive AND NOT confirmed AND label IS NOT NULL"
+            lines = self._database.all(f"SELECT id, row FROM items WHERE {which} ORDER BY row LIMIT ?", (n,))
             return self._item_dicts(lines)
 
     def items_of(self, rows: Sequence[int]) -> list[dict[str, Any]]:
@@ -258,7 +249,7 @@ class ReadableStore:
         backup.back_up(self._database, self.folder, Path(os.path.abspath(to)))
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
-        """Write a JSON file that tells other machines where the vectors are; see ``Snapshot``.
+        """Write a JSON file with the paths of all vectors, for other machines; see ``Snapshot``.
 
         Rows not sealed yet are written next to it as a shard of the snapshot,
         so this works for a reader too and does not change the collection.

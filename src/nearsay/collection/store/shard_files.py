@@ -4,9 +4,9 @@
           shards/000000000000-….npy   shards/000000065536-….npy   table ``tail``
           read-only memory maps, opened when first used           one BLOB per row
 
-A shard is written under a name that nobody knows yet, synced, and its folder
+A shard is written under a name not yet in the database, synced, and its folder
 synced. Only then a transaction names it, with its checksum. So a crash leaves
-either a shard that counts or a file that nobody names, and the next writer
+either a shard that counts or an unreferenced file, and the next writer
 removes the latter.
 """
 
@@ -52,7 +52,7 @@ class ShardFile:
 
     @property
     def end(self) -> int:
-        """The row behind its last one."""
+        """The row after its last one."""
         return self.first + self.n_rows
 
 

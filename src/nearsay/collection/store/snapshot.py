@@ -130,7 +130,7 @@ def write_snapshot(database: Database, vectors: Shards, path: Path) -> Path:
 
 
 def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
-    """A file that is named by what is in it: the same rows again are the same file."""
+    """A file named by the digest of its content: the same rows give the same file."""
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
     content = npy_header((len(tail), tail.shape[1])), bytes_of(tail)

@@ -1,4 +1,4 @@
-"""The kinds of values that fields of saved objects may hold: a small language for the table of ``savable.py``.
+"""Type declarations for the fields of saved objects, used by the table in ``savable.py``.
 
 labels_=ints("rows", below="classes")    an array of whole numbers, one for each row, each 0 … classes − 1
 n_classes_=count("classes")              a number that is that size

@@ -186,7 +186,7 @@ CLASSES: tuple[Savable, ...] = (
     _class("distances.images:TangentDistance", shape=PLAIN, sides=TEXT, sigma=FLOAT),
     _class("distances.images:ShapeContextDistance", shape=PLAIN,
         n_points=count(most=1 << 12)),
-    _class("distances.vectors:Mahalanobis", L=floats("_ columns")),
+    _class("distances.mahalanobis:Mahalanobis", L=floats("_ columns")),
     _class("distances.histograms:KullbackLeibler", smoothing=FLOAT),
     Savable("nearsay.distances.named:NamedDistance", {"name": TEXT}, others=PLAIN),
     _class("distances.scaled:ScaledDistance", distance=of(DISTANCES), factor=FLOAT),

@@ -1,4 +1,4 @@
-"""Checks the content of a saved file against the declared fields, before any object is made from it.
+"""Validation of a saved file against the declared fields, before any object is made from it.
 
 A JSON value has one *tag* (``int``, ``list``, ``array``, ``object`` …), and a kind (``field_kinds.py``) has a check for
 each tag that it accepts. So no alternatives have to be tried, and checking takes time in proportion to the file.
@@ -184,7 +184,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a field may hold: a check for each tag."""
+    """The type of a field: a check for each tag."""
 
     checks: Mapping[str, Check]
     optional: bool = False
@@ -196,7 +196,7 @@ class Kind:
 
 
 def tag_of(value: Any, where: str = "it") -> str:
-    """What a JSON value stands for."""
+    """The tag of a JSON value: its kind."""
     if isinstance(value, dict):
         tag = ENTRIES.get(tuple(value))
         if tag is None:
@@ -212,4 +212,4 @@ def _shown(tag: str, value: Any) -> str:
 
 
 def accept(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    """The check of a value whose tag says enough."""
+    """A check that accepts any value of this tag."""

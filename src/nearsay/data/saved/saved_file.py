@@ -191,7 +191,7 @@ def _member_name(array_name: str) -> str:
 
 
 class _Damage(Exception):
-    """What is broken; becomes a SavedFileError that also names the file and the remedy."""
+    """Damage found in a file; becomes a SavedFileError with the name of the file and advice."""
 
 
 # A single wrong byte in an archive can surface as any of these.
@@ -225,7 +225,7 @@ def _naming_damage(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def in_one_line(text: str, most: int = 300) -> str:
-    r"""Text of a file as it may be shown: one line, nothing that a terminal would obey.
+    r"""Untrusted text in one line, without control characters.
 
     >>> print(in_one_line("two" + chr(10) + chr(27) + "lines"))
     two\n\x1blines

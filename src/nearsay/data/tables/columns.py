@@ -1,6 +1,6 @@
 """Which column of a table is the label, the id, the keywords or the picture, and which are features.
 
-- A column is what the caller says, else what its name says; the label is else the last column of text.
+- A column has the role that the caller gives it, else that of its name. Otherwise the label is the last column of text.
 - Every other column of numbers is a feature, and one with a name is a feature group of its own. Columns ``shape[0]``,
   ``shape[1]``, … side by side are one group ``shape``; ``[0]``, ``[1]``, … belong to no group.
 - Other columns of text are details: collections keep them, ``read_rows`` refuses them.

@@ -160,7 +160,7 @@ def read_parquet(
         raise InputError(f"{path.name}, row {row}: {reason}.")
     X = np.empty((table.n_rows, sum(block.shape[1] for block in blocks)), np.result_type(*blocks))
     stop = X.shape[1]
-    while blocks:  # let go of what is copied, so that the numbers are never held twice
+    while blocks:  # free what was copied, so that the numbers are never in memory twice
         block = blocks.pop()
         X[:, stop - block.shape[1] : stop] = block
         stop -= block.shape[1]

@@ -114,7 +114,7 @@ def quoted_cells(text: str, cells: list[str], delimiter: str) -> list[bool]:
 
 
 def delimiter_of(sample: list[str]) -> str:
-    """What cuts every line into the same number of cells; the first such, or the one that agrees most often."""
+    """The first delimiter that cuts all lines into equally many cells, or else the one for which most lines agree."""
 
     def agreement(delimiter: str) -> tuple[int, int]:
         widths: list[int] = []

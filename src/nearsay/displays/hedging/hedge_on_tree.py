@@ -29,11 +29,11 @@ class HedgedNode:
     depth : int
     probability : float
     gain : float
-        Bits that it says.
+        Its information in bits.
     reward : float or None
         What DARTS compares: (gain + shift) · probability. None for another rule, or where the shift is infinite.
     votes : int or None
-        How many neighbors say it or something below it.
+        How many neighbors voted for it or a descendant.
     """
 
     name: Any
@@ -48,7 +48,7 @@ class HedgedNode:
 
 @dataclass(frozen=True)
 class HedgeOnTree(InWords):
-    """The part of a taxonomy that matters for one query, and the node that is named.
+    """The relevant part of a taxonomy for one query, and the node of the answer.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class HedgeOnTree(InWords):
 
     @property
     def headline(self) -> list[str]:
-        """The answer, the most probable leaf and the truth, each in a few words."""
+        """A title: the answer, the most probable leaf and the true label."""
         named, sure = self[self.answer], self[self.flat]
         parts = [f"says {named.word} (p = {named.probability:.2f}, {_bits(named.gain)} of {_bits(sure.gain)} bits)"]
         if self.flat != self.answer:
@@ -108,7 +108,7 @@ class HedgeOnTree(InWords):
         return "\n".join([" · ".join(self.headline), *lines])
 
     def roles(self, node: HedgedNode) -> list[str]:
-        """What the node is besides: the answer, the most probable leaf, the true label."""
+        """Whether the node is the answer, the most probable leaf, the true label: in words."""
         names = {"answer": self.answer, "most probable": self.flat, "true": self.true}
         return [role for role, name in names.items() if name is not None and name == node.name]
 
@@ -128,12 +128,11 @@ def hedge_on_tree(
     names: Mapping[Any, str] | None = None,
     share: float = SHARE,
 ) -> HedgeOnTree:
-    """Probability, information and reward of each node for one query, and the node that a rule names.
+    """Probability, information and reward of each node for one query, and the node that a rule chooses.
 
-    Only nodes of at least ``share`` are listed, and the ways to the answer, the
-    most probable leaf and the true label. A node that covers just what one
-    below it covers is redundant: it is passed over, the root and
-    the three named ones apart.
+    Only nodes of probability ``share`` or more are listed, and the paths to the
+    answer, the most probable leaf and the true label. Nodes that cover the same
+    leaves as a descendant are left out, except for the root and these three.
 
     Parameters
     ----------
@@ -141,7 +140,7 @@ def hedge_on_tree(
     setting : float
         The reward shift of DARTS, or the threshold of another ``rule``.
     votes : {label: count}, optional
-        What the neighbors say, leaves or not; each vote counts once for every node above.
+        Votes of the neighbors, for leaves or inner nodes; each counts once for every ancestor.
     true_label : name of a node, optional
     names : {node: word}, optional
         What nodes are called, by default the taxonomy's words.
@@ -200,7 +199,7 @@ def hedge_on_tree(
 
 
 def pruned(taxonomy: Taxonomy, wanted: np.ndarray, named: list[int]) -> Taxonomy:
-    """The taxonomy of the wanted nodes (n_nodes,) and the named ones, with all above, without redundant ones.
+    """The taxonomy restricted to ``wanted`` (n_nodes,) and ``named`` nodes and their ancestors, without redundant ones.
 
     >>> tree = Taxonomy.from_paths([("R", "animal", "dog"), ("R", "animal", "cat"), ("R", "thing", "car")])
     >>> tree.nodes
@@ -227,7 +226,7 @@ def pruned(taxonomy: Taxonomy, wanted: np.ndarray, named: list[int]) -> Taxonomy
 
 
 def from_the_root_down(taxonomy: Taxonomy) -> list[int]:
-    """Node numbers, each right below its first parent and what stands before it there.
+    """Node numbers in depth-first preorder, by first parents.
 
     >>> tree = Taxonomy.from_nested({"R": {"A": ["a1", "a2"], "B": {}}})
     >>> [tree.nodes[node] for node in from_the_root_down(tree)]
@@ -242,7 +241,7 @@ def from_the_root_down(taxonomy: Taxonomy) -> list[int]:
 
 
 def worth(node: HedgedNode, setting: float) -> str:
-    """What a node is worth, as a sum that one can do by hand."""
+    """The reward of a node as a formula with numbers."""
     if node.reward is None:
         return f"{node.probability:.2f} · {_bits(node.gain)} bits"
     return f"{node.probability:.2f} × ({_bits(node.gain)} + {_bits(setting)}) = {node.reward:.2f}"
@@ -257,7 +256,7 @@ def _bits(gain: float) -> str:
 
 
 def _is_redundant(node: int, taxonomy: Taxonomy) -> bool:
-    """Whether an inner node covers just what a node below it covers, or, short of the root, just what the root does."""
+    """Whether an inner node covers the same leaves as a descendant, or (other than the root) as the root."""
     if node < taxonomy.n_leaves or node == taxonomy.n_nodes - 1:
         return False
     gain = taxonomy.information[node]
@@ -265,7 +264,7 @@ def _is_redundant(node: int, taxonomy: Taxonomy) -> bool:
 
 
 def _votes_of_nodes(votes: Mapping[Any, int], taxonomy: Taxonomy) -> np.ndarray:
-    """(n_nodes,) how many votes are for the node or something below it, each counted once."""
+    """(n_nodes,) the number of votes for the node or a descendant, each counted once."""
     counts = np.fromiter(votes.values(), np.int64, len(votes))
     total: np.ndarray = counts @ taxonomy.ancestry[taxonomy.check_labels(list(votes))]
     return total

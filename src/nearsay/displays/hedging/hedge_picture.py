@@ -20,22 +20,21 @@ MOST_LETTERS = 48
 
 
 class HedgeDisplay:
-    """The part of the tree that matters for one query, a line for each node, the one named in color.
+    """The relevant part of the tree for one query, a line for each node, with the answer in color.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`. The answer is blue, or orange where it
-    is known to be wrong. Beside each node: how many neighbors say so, its
-    probability, its bits, and as a bar the reward that DARTS compares,
-    probability × (bits + shift); for another rule the probability, and the
-    threshold as a dashed line. What is less probable than ``share`` is not
-    drawn, apart from the ways to the answer, the most probable leaf and the true
-    label.
+    is known to be wrong. Next to each node: its votes, its probability, its bits,
+    and as a bar the reward of DARTS, probability × (bits + shift); for another
+    rule the probability, with the threshold as a dashed line. Nodes less probable
+    than ``share`` are not drawn, except for the paths to the answer, the most
+    probable leaf and the true label.
 
     Attributes
     ----------
     hedge : HedgeOnTree
         What is drawn, as plain values.
     figure_, ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -62,7 +61,7 @@ class HedgeDisplay:
         share: float = SHARE,
         ax: Any = None,
     ) -> HedgeDisplay:
-        """Query a fitted HedgedClassifier with one row and draw why it names the node it does.
+        """Query a fitted HedgedClassifier with one row and draw how it chooses a node.
 
         Parameters
         ----------
@@ -111,7 +110,7 @@ class HedgeDisplay:
         share: float = SHARE,
         ax: Any = None,
     ) -> HedgeDisplay:
-        """Draw what a rule makes of probabilities of the leaves.
+        """Draw the choice of a rule for given probabilities of the leaves.
 
         Parameters
         ----------
@@ -162,7 +161,7 @@ class HedgeDisplay:
         return self
 
     def _columns(self) -> tuple[dict[str, float], float]:
-        """Where the numbers of each column end, and where the bars begin."""
+        """The right ends of the columns of numbers, and the start of the bars."""
         names = max(STEP * (node.depth + 1.1) + LETTER * len(self._named(node)) for node in self.hedge.nodes)
         headers = [*([] if self.hedge.nodes[0].votes is None else ["votes"]), "p", "bits"]
         columns = {name: names + COLUMN * (place + 0.8) for place, name in enumerate(headers)}
@@ -179,7 +178,7 @@ class HedgeDisplay:
         return drawing.shortened(node.word, MOST_LETTERS) + (f" ({', '.join(besides)})" if besides else "")
 
     def _draw_branches(self, ax: Any) -> None:
-        """From each node down to the line of its last child, and across to every child."""
+        """Draw lines from each node down to its last child, and across to every child."""
         from matplotlib.collections import LineCollection
 
         places = {

@@ -1,4 +1,4 @@
-"""The accuracy-specificity trade-off: how specific methods are at every accuracy they can reach."""
+"""Plot of the accuracy-specificity trade-off of hedged answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 Points = tuple[np.ndarray, np.ndarray]
 
 
-# As many points are dots on a line; more are a line.
+# Up to so many points are drawn as dots.
 FEW_POINTS = 25
 MARK = 8.0
 
@@ -32,11 +32,11 @@ class AccuracySpecificityDisplay:
     curves, published : dict of method: (accuracy, normalized gain)
         Pairs of (n_points,).
     target : float or None
-        The accuracy to keep.
+        The required accuracy.
     at_target : dict of method: (accuracy, normalized gain)
-        The most specific point that keeps ``target``; without methods that never do.
+        The most specific point with an accuracy of at least ``target``, for methods that have one.
     figure_, ax_
-        Where it was drawn. There after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> curves = {"hedged": ([0.5, 0.75, 1.0], [0.5, 0.5, 0.25]), "flat": ([0.5], [0.5])}
     >>> AccuracySpecificityDisplay.from_curves(curves, target=0.7).at_target
@@ -123,7 +123,7 @@ class AccuracySpecificityDisplay:
         published : {name: (accuracy, normalized gain)}, optional
             Points from elsewhere, drawn as hollow marks.
         target : float, optional
-            An accuracy: a line across, and a mark on each method's most specific point that keeps it.
+            A required accuracy: drawn as a line, with a mark at each method's most specific point that reaches it.
         ax : matplotlib axes, optional
         """
         methods = drawing.by_method(curves)

@@ -25,7 +25,7 @@ POINTS = 72.0  # in an inch
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything is, in inches, y downward: (n_nodes,) dots at ``x``, ``y``, and their branches from ``left``."""
+    """Positions in inches, y downward: (n_nodes,) dots at ``x``, ``y``, and their branches from ``left``."""
 
     x: np.ndarray
     y: np.ndarray
@@ -51,10 +51,10 @@ class TaxonomyDisplay:
     ----------
     taxonomy : Taxonomy
     values : (n_nodes,) or None
-        What is shown at the nodes; NaN where nothing is.
+        Values of the nodes; NaN for none.
     highlight : tuple of node names
     figure_, ax_
-        Where it was drawn; there after ``plot``.
+        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
@@ -192,7 +192,7 @@ class TaxonomyDisplay:
         points = layout.points if layout.legible else READABLE_POINTS
         letter = points / POINTS
         is_leaf = node < self.taxonomy.n_leaves
-        # A leaf's name stands behind its dot, in a row of its own; an inner node's above the branch to it.
+        # A leaf's name is to the right of its dot, in its own row; an inner node's above its branch.
         x = layout.x[node] + 0.7 * letter if is_leaf else layout.left[node] + 0.6 * letter
         y = layout.y[node] if is_leaf else layout.y[node] - 0.25 * letter
         ax.text(
@@ -208,7 +208,7 @@ class TaxonomyDisplay:
 
 
 def lay_out(taxonomy: Taxonomy, words: list[str]) -> Layout:
-    """Leaves in rows from top to bottom, family by family; inner nodes in the middle of their children.
+    """A layout with leaves in rows from top to bottom, by parent; inner nodes in the middle of their children.
 
     Each depth has a column as wide as the longest of ``words`` at an inner node of it.
     """

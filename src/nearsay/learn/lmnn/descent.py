@@ -1,9 +1,9 @@
-"""L-BFGS for functions with many small kinks, by a line search that tolerates them.
+"""L-BFGS for nonsmooth functions, with a weak Wolfe line search.
 
-At a kink the slope jumps, so no step has a slope near zero at its end, which
-the usual line search looks for. This one asks only that the value has fallen
-enough and that the slope is less steep (weak Wolfe conditions, Lewis & Overton
-2013), which halving and doubling find on any kink.
+At a kink the slope jumps, so the usual line search finds no step that ends with
+a slope near zero. This one requires only that the value has fallen enough and
+that the slope is less steep (weak Wolfe conditions, Lewis & Overton 2013);
+bisection finds such a step on any kink.
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearsay.learn.linear_map import Tell
+from nearsay.learn.linear_map import Report
 
 # Steps remembered for the curvature.
 MEMORY = 20
-# A step must bring this share of the fall that the slope promised, and leave less than this share of the slope.
+# Wolfe conditions: share of the fall predicted by the slope that a step must reach, and of the slope it may leave.
 LEAST_FALL, MOST_SLOPE = 1e-4, 0.9
 MOST_TRIES = 30
-# The last so many steps together must bring less than the tolerance before it is the end.
+# Converged if this many steps together lower the value by less than the tolerance.
 STEPS_JUDGED = 5
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Descent(NamedTuple):
-    """Where it ended (the lowest point seen), the value at the start and after every step, and whether it was done."""
+    """The lowest point, the value at the start and after every step, and whether the descent converged."""
 
     point: np.ndarray
     curve: list[float]
     converged: bool
 
 
-def descend(function: Function, start: np.ndarray, *, max_iter: int, tol: float, tell: Tell | None = None) -> Descent:
-    """Go down from ``start`` until the last five steps together fell by less than ``tol`` times the value.
+def descend(
+    function: Function, start: np.ndarray, *, max_iter: int, tol: float, report: Report | None = None
+) -> Descent:
+    """Minimize from ``start`` until five steps together lower the value by less than ``tol`` times the value.
 
-    ``function`` gives value and slope at an array. The curve never rises. Where no step brings
-    anything any more, which is when rounding outweighs it, that is the end too.
+    ``function`` gives value and slope at an array. The curve never rises. The descent also ends if no step
+    lowers the value, because of rounding.
 
     >>> descend(lambda x: (float(x @ x), 2 * x), np.array([3.0]), max_iter=9, tol=1e-9)
     Descent(point=array([0.]), curve=[9.0, ..., 0.0], converged=True)
@@ -59,8 +61,8 @@ def descend(function: Function, start: np.ndarray, *, max_iter: int, tol: float,
             steps.append((moved, bent))
         point, value, slope = step
         curve.append(value)
-        if tell is not None:
-            tell(len(curve) - 1, value)
+        if report is not None:
+            report(len(curve) - 1, value)
         if len(curve) > STEPS_JUDGED and curve[-1 - STEPS_JUDGED] - value <= tol * abs(value):
             return Descent(point, curve, True)
     return Descent(point, curve, max_iter == 0)
@@ -73,7 +75,7 @@ class _Place(NamedTuple):
 
 
 def _direction(slope: np.ndarray, steps: deque[tuple[np.ndarray, np.ndarray]], point: np.ndarray) -> np.ndarray:
-    """Minus the slope, times the inverse curvature that the last steps showed (two-loop recursion)."""
+    """The L-BFGS direction: minus the inverse Hessian estimate times the slope (two-loop recursion)."""
     if not steps:
         steepest = np.abs(slope).max(initial=0.0)
         length = 0.1 * (np.abs(point).max() or 1.0)
@@ -94,7 +96,7 @@ def _direction(slope: np.ndarray, steps: deque[tuple[np.ndarray, np.ndarray]], p
 def _step(
     function: Function, point: np.ndarray, value: float, slope: np.ndarray, direction: np.ndarray
 ) -> _Place | None:
-    """Go along ``direction`` as far as it pays; None where no tried step brings anything."""
+    """A step along ``direction`` that meets the weak Wolfe conditions; None if no tried step lowers the value."""
     steepness = float(np.vdot(slope, direction))
     if not steepness < 0:
         return None

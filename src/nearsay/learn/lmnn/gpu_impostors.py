@@ -1,7 +1,7 @@
-"""Lists of impostors made on a GPU: the products and comparisons of ``impostors.py``, a block at a time.
+"""Lists of impostors on a GPU: the products and comparisons of ``impostors.py``, a block at a time.
 
-Products in float32 may be summed in another order there. ``impostors.py`` allows for any order, and who is listed too
-many counts nothing, so what is learned is the same to the last bit.
+A GPU may sum products in float32 in another order. The bound of ``impostors.py`` covers any order, and rows listed
+in addition add nothing to the loss, so the learned metric is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 
-class ImpostorsThere:
-    """Rows on a device, and how near others must be to be listed.
+class GpuImpostors:
+    """Rows on a GPU, and the threshold at which others are listed.
 
     Parameters
     ----------
     Z, half_squares : (n_rows, n_components) and (n_rows,) float32
-    bars : of each row that gets a list, what product, less half a square, lists a row
+    bars : for each row that gets a list, the least product, less half a square, of a row that is listed
     """
 
     def __init__(self, torch: Any, device: str, Z: np.ndarray, half_squares: np.ndarray, bars: np.ndarray) -> None:
@@ -43,7 +43,7 @@ class ImpostorsThere:
 
 
 def _in_float32(torch: Any, A: Any, B: Any) -> Any:
-    """A Bᵀ with all digits of float32, whatever the program allows elsewhere."""
+    """A Bᵀ in full float32 precision, whatever the global setting of torch."""
     if A.device.type != "cuda":
         return A @ B.T
     before = torch.backends.cuda.matmul.allow_tf32

@@ -9,12 +9,12 @@
 Lists are made with some room, by matrix products over blocks of rows. While a
 map L changes, rows move; as long as none can have come in from beyond the room,
 by the triangle inequality, the lists hold every impostor, and a loss summed
-over them is the loss over all. (Simulations of molecules keep such lists.)
+over them is the loss over all. (Molecular dynamics calls these Verlet lists.)
 
-Where there is a graphics card and enough to do, it makes the lists.
+A GPU makes the lists if there is one and the lists are long enough.
 
-A row has none or thousands of impostors, so this asks for all rows within a
-radius. A search for the k nearest, with k enough for the most crowded row,
+A row has none or thousands of impostors, so this is a search within a radius.
+A search for the k nearest, with k large enough for the most crowded row,
 would take ten times as long.
 """
 
@@ -26,28 +26,28 @@ from typing import NamedTuple
 import numpy as np
 
 from nearsay.errors import require
-from nearsay.learn.lmnn.gpu_impostors import ImpostorsThere
+from nearsay.learn.lmnn.gpu_impostors import GpuImpostors
 from nearsay.search.gpu.gpu_search import fits_gpu
 
 # Share of the reach that is added as room. More makes longer lists, less makes new ones more often.
 ROOM = 0.1
 # Products computed at once by a thread: 16 MB of float32.
 PRODUCTS_AT_ONCE = 1 << 22
-# Products that are worth bringing rows to a graphics card, over all blocks; and the device.
+# Products, over all blocks, from which on the GPU is faster; and the device.
 CARD_FROM, CARD = 1 << 28, "cuda"
-# Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made again every time.
+# Listed rows that are cached, as int32: 256 MB. Lists beyond are made again every time.
 MOST_KEPT = 1 << 26
 
 
 class Listed(NamedTuple):
-    """The lists of some rows: that of the a-th one ends at ``ends[a]`` of ``rows``, where the next begins."""
+    """The lists of some rows, one after the other in ``rows``: list a ends at ``ends[a]``, where the next begins."""
 
     ends: np.ndarray
     rows: np.ndarray
 
 
 class ImpostorLists:
-    """The rows of other classes that may be within reach of some rows, for a map that changes little by little.
+    """The rows of other classes that may be within reach of some rows, for a map that changes in small steps.
 
     Call ``follow`` for a new map, then ``of_block`` for each of the ``blocks``.
 
@@ -74,10 +74,10 @@ class ImpostorLists:
         self._keeping = Lock()
         self._made_for: np.ndarray | None = None
         self._device = CARD if len(rows) * len(X) >= CARD_FROM and fits_gpu(X) else None
-        self._on_gpu: ImpostorsThere | None = None
+        self._on_gpu: GpuImpostors | None = None
 
     def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:
-        """Rows are at ``Z`` = X Lᵀ now, and those with a list reach ``reach`` far (not squared)."""
+        """Update for the rows ``Z`` = X Lᵀ, and the distance (not squared) that each row with a list reaches."""
         self._fresh = self._made_for is None or not self._still_hold(L, reach)
         if self._fresh:
             self._made_for, self._listed_within = L.copy(), (1 + ROOM) * reach
@@ -99,7 +99,7 @@ class ImpostorLists:
         return listed
 
     def _still_hold(self, L: np.ndarray, reach: np.ndarray) -> bool:
-        """Whether no row can have come within reach from beyond what was listed.
+        """Whether no unlisted row can be within reach.
 
         With L = s·L₀ + E, a distance |Lv| is at least s·|L₀v| − |Ev|: a change of scale alone changes no order.
         """
@@ -120,7 +120,7 @@ class ImpostorLists:
             self._bars = ((of_rows - within**2 - off) / 2).astype(np.float32)
         if self._device is not None:
             rows = np.ascontiguousarray(self._Z), self._half_squares, self._bars
-            self._on_gpu = ImpostorsThere(require("torch", "torch"), self._device, *rows)
+            self._on_gpu = GpuImpostors(require("torch", "torch"), self._device, *rows)
 
     def _make(self, block: slice) -> Listed:
         if self._on_gpu is not None:

@@ -17,7 +17,7 @@ from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Margins go with this plus the distance of two classes, from 0 to 1: the largest is at most three times the smallest.
+# Margins are proportional to this plus the distance of two classes: the largest is at most three times the smallest.
 MARGIN_OF_TWINS = 0.5
 
 
@@ -31,33 +31,33 @@ class LMNN(LearnedMetric):
         (1 − push) Σ d²(i, j)  +  push Σ [margin + d²(i, j) − d²(i, l)]₊
 
     over all rows i, targets j and rows l of other classes. This is convex in
-    M = LᵀL, and the least value is found whatever the unit of X is: M for c·X
-    is that for X divided by c², so distances stay as they are.
+    M = LᵀL. The unit of X does not matter: M for c·X is that for X divided
+    by c², so learned distances are the same.
 
     Parameters
     ----------
     n_neighbors : int, default=3
-        Targets of a row. A class of fewer other rows gives what it has. With many rows a class, about as many
-        targets as neighbors will vote do better and take longer.
+        Targets of a row; fewer in a smaller class. With many rows a class, about as many targets as neighbors
+        that vote are better, and take longer.
     push : float above 0, at most 1, default=0.5
         Weight of the second sum.
     margin : float, default=1.0
-        The unit in which learned squared distances come: with m the matrix M is m times that with 1. Nothing else
+        The unit of learned squared distances: M is proportional to it. Nothing else
         depends on it (unless the descent is stopped early).
     max_iter : int, default=200
         Steps at most. With 0 nothing is learned: the metric is the Euclidean one.
     tol : float, default=1e-4
-        It is done when five steps together lower the loss by less than this share of it.
+        Stop when five steps together lower the loss by less than this share of it.
     n_components : int, optional
-        Rows of L: distances are then those in so few dimensions. The problem is no longer convex; the
+        Dimensions after the map. If given, the problem is no longer convex, and the
         descent starts from the principal components. None: as many as X has columns.
     shrinkage : float from 0 to 1, default=0.0
         Share of the Euclidean metric (in the scale in which targets are as far) that is mixed into M in the end. With
-        few rows a class and many columns some of it, like ⅓, keeps what was learned from doing harm; not together with
+        few rows a class and many columns, a share such as ⅓ avoids overfitting. Not together with
         ``n_components``.
     taxonomy : Taxonomy, optional
-        Its nodes include every class. Classes far apart in it must then keep a larger margin than those next to each
-        other, with the same mean over all, as taking one for the other is the worse mistake.
+        Its nodes include every class. Classes far apart in it then need a larger margin than close ones, with the
+        same mean over all: confusing them is the worse mistake.
     verbose : bool, default=False
         Show a progress bar on stderr.
 
@@ -66,17 +66,17 @@ class LMNN(LearnedMetric):
     components_ : (n_components, n_features)
         L; symmetric unless ``n_components`` was given. Where no rows differ it is a multiple of the identity.
     n_iter_ : int
-        Steps over all rows. With 2,000 rows or more the first of them stands for many over some of the rows.
+        Steps over all rows. With 2,000 rows or more the first of them includes many steps over some of the rows.
     loss_curve_ : (``n_iter_`` + 1,)
         The loss over all rows, targets and impostors at the Euclidean metric (in a scale good for a start) and after
         every step; it never rises. ``shrinkage`` comes after it.
 
-    A class of a single row has no targets; it only pushes.
+    A class of a single row has no targets; its row only acts as an impostor.
 
     Examples
     --------
-    Only the first column tells the classes apart. There, targets are at 1 and the next impostors at 2, so that the
-    margin is kept from 1 + m = 4m on:
+    Only the first column separates the classes. In it, targets are at distance 1 and the next impostors at 2, so that
+    the margin is met from 1 + m = 4m on:
 
     >>> X = [[0, 0], [1, 3], [0, 6], [3, 1], [4, 4], [3, 7]]
     >>> lmnn = LMNN(n_neighbors=1).fit(X, ["a", "a", "a", "b", "b", "b"])
@@ -120,8 +120,8 @@ class LMNN(LearnedMetric):
             )
         axes = np.eye(X.shape[1]) if self.n_components is None else _principal_axes(X, self.n_components)
         problem = LMNNProblem(X, labels, targets, self.push, self._margins(classes))
-        with progress_bar("LMNN", self.max_iter, self.verbose) as tell:
-            descent = solve(problem, axes, max_iter=self.max_iter, tol=self.tol, tell=tell)
+        with progress_bar("LMNN", self.max_iter, self.verbose) as report:
+            descent = solve(problem, axes, max_iter=self.max_iter, tol=self.tol, report=report)
         self.components_ = descent.point.copy()
         if self.n_components is None:
             M = descent.point.T @ descent.point

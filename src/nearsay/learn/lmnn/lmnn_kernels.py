@@ -1,4 +1,4 @@
-"""The compiled loops behind LMNN. Imported on first use only (numba)."""
+"""The compiled loops of LMNN. Imported on first use only (numba)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from nearsay.core.compiling import only_compiled as compiled
 
 
-# A sum may be taken in several lanes, four times as fast; it is always taken in the same ones.
+# Allows vectorized sums, four times as fast; always in the same order.
 @partial(compiled, fastmath={"reassoc", "contract"})
 def squared_distance(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
@@ -38,7 +38,7 @@ def list_within(products, half_squares, bars, starts, stops, ends, listed):  # t
         line, bar = products[a], bars[a]
         for first, last in ((0, starts[a]), (stops[a], products.shape[1])):
             for l in range(first, last):
-                # Written always and kept sometimes: no branch to guess wrong.
+                # Always written, and counted only if listed: no branch misprediction.
                 listed[at] = l
                 at += not (line[l] - half_squares[l] < bar)
         ends[a] = at

@@ -1,4 +1,4 @@
-"""The LMNN loss: rows far from their targets, and other classes nearer than those by less than a margin.
+"""The LMNN loss: distances to targets, and violations of the margin to other classes.
 
     ε(M) = (1 − μ) Σ d²(i, j)  +  μ Σ [m + d²(i, j) − d²(i, l)]₊        d²(a, b) = (a − b)ᵀ M (a − b)
                targets j of i          and rows l of other classes
@@ -17,7 +17,7 @@ from nearsay.learn.lmnn.impostors import ImpostorLists
 
 
 class LMNNLoss:
-    """The loss of a map L, with M = LᵀL, and its slope by M; called again and again for maps near each other.
+    """The loss of a map L, with M = LᵀL, and its gradient by M; fast for a sequence of similar maps.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class LMNNLoss:
         self._labels = labels[order]
         self._push, self._margins = push, margins
         rows = evenly(len(X), len(X) if n_rows is None else n_rows)
-        # A row without targets has no part in either sum but as an impostor.
+        # A row without targets is in neither sum, except as an impostor.
         self._rows = rows[(targets[order[rows]] >= 0).any(axis=1)]
         targets = targets[order[self._rows]]
         self._targets = np.where(targets >= 0, place[targets], -1)
@@ -105,7 +105,7 @@ class LMNNLoss:
                 )
             return balance
 
-        # Counts add up to the same whole numbers in any order, so it does not matter who does which blocks.
+        # Sums of whole numbers are the same in any order, so threads may take any blocks.
         n_shares = thread_count()
         balance = np.zeros(len(X))
         for part in in_parallel(push, [range(s, len(self._lists.blocks), n_shares) for s in range(n_shares)]):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearsay.core.parallel import one_blas_thread
-from nearsay.learn.linear_map import Tell
+from nearsay.learn.linear_map import Report
 from nearsay.learn.lmnn.descent import Descent, Function, descend
 from nearsay.learn.lmnn.loss import LMNNLoss, scatter_of_targets
 
@@ -16,12 +16,12 @@ SHARES = (16, 4)
 FEWEST_ROWS = 500
 # At the start a row's targets are, on average, this many margins away.
 TARGETS_AT_START = 4.0
-# Directions in which targets hardly differ would be steered by rounding: this share of the mean is added to each.
+# Ridge, as a share of the mean: rounding would dominate directions in which targets hardly differ.
 LEAST_SPREAD = 1e-3
 
 
 class LMNNProblem(NamedTuple):
-    """What LMNNLoss is made of; see there."""
+    """The arguments of ``LMNNLoss``."""
 
     X: np.ndarray
     labels: np.ndarray
@@ -33,10 +33,10 @@ class LMNNProblem(NamedTuple):
         return LMNNLoss(X, self.labels, self.targets, push=self.push, margins=self.margins, n_rows=n_rows)
 
 
-def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, tell: Tell) -> Descent:
-    """The map of least loss, and the loss at the start, which is ``axes`` in a good scale, and after every step.
+def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, report: Report) -> Descent:
+    """The map of least loss, and the loss at the start (``axes``, scaled) and after every step.
 
-    With many rows the first of these steps is many over some of the rows. Without steps the map is ``axes`` itself.
+    With many rows the first step includes many over some of the rows. Without steps the map is ``axes`` itself.
     """
     if max_iter == 0:
         return Descent(axes, [problem.loss(problem.X)(axes)[0]], True)
@@ -48,17 +48,17 @@ def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, 
         ahead = _over_some(problem, X, start, max_iter=max_iter, tol=tol)
         value = every(start)[0]
         if ahead is not None and every(ahead)[0] < value:
-            descent = descend(every, ahead, max_iter=max_iter - 1, tol=tol, tell=tell)
+            descent = descend(every, ahead, max_iter=max_iter - 1, tol=tol, report=report)
             descent.curve.insert(0, value)
         else:
-            descent = descend(every, start, max_iter=max_iter, tol=tol, tell=tell)
+            descent = descend(every, start, max_iter=max_iter, tol=tol, report=report)
     return descent._replace(point=descent.point @ basis)
 
 
 def mixed_with_euclidean(M: np.ndarray, problem: LMNNProblem, share: float) -> np.ndarray:
-    """M with a ``share`` of the identity instead, in the scale in which targets are as far on average."""
+    """A mixture of M and a ``share`` of the identity, scaled so that targets have the same mean distance in both."""
     spread = scatter_of_targets(problem.X, np.arange(len(problem.X)), problem.targets)
-    if not np.trace(spread) > 0:  # duplicates are as far in any scale
+    if not np.trace(spread) > 0:  # targets are duplicates: any scale will do
         spread = np.eye(len(M))
     mixed: np.ndarray = (1 - share) * M + share * np.vdot(M, spread) / np.trace(spread) * np.eye(len(M))
     return mixed
@@ -67,7 +67,7 @@ def mixed_with_euclidean(M: np.ndarray, problem: LMNNProblem, share: float) -> n
 def _over_some(
     problem: LMNNProblem, X: np.ndarray, start: np.ndarray, *, max_iter: int, tol: float
 ) -> np.ndarray | None:
-    """Where the descent over some of the rows ends; None where there are too few rows for that."""
+    """The result of a descent over some of the rows; None if there are too few rows."""
     point = None
     for share in SHARES:
         if len(X) // share >= FEWEST_ROWS:
@@ -77,7 +77,7 @@ def _over_some(
 
 
 def _by_map(loss: LMNNLoss) -> Function:
-    """The loss with its slope by L instead of M = LᵀL."""
+    """The loss with its gradient by L instead of M = LᵀL."""
 
     def function(L: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = loss(L)
@@ -87,9 +87,9 @@ def _by_map(loss: LMNNLoss) -> Function:
 
 
 def _coordinates(problem: LMNNProblem) -> tuple[float, np.ndarray, np.ndarray]:
-    """The scale to start from, and a basis, with its inverse, in which targets differ as much in every direction.
+    """The scale to start from, and a basis, with its inverse, in which differences of targets are white.
 
-    In that basis the first sum of the loss is round, and the descent takes a tenth of the steps.
+    In that basis the first sum of the loss is well conditioned, and the descent takes a tenth of the steps.
     """
     X, targets = problem.X, problem.targets
     n_targets = int((targets >= 0).sum())

@@ -1,4 +1,4 @@
-"""Two readings of one product: the k best rows of each query, and the best rows of each class.
+"""Compiled loops that select, from one matrix product, the k best rows of each query and the best of each class.
 
     products             queries ─►        every row of the product is one row of the collection:
     rows    ant   │ · · · · · · · ·        neighboring queries lie side by side, so a comparison

@@ -42,13 +42,13 @@ class ClassTable:
     def first(self, n_members: int) -> ClassTable:
         """The nearest ``n_members`` of each class alone."""
         if not 1 <= n_members <= self.indices.shape[2]:
-            raise InputError(f"This table holds {self.indices.shape[2]} members a class; {n_members} were asked for.")
+            raise InputError(f"This table holds {self.indices.shape[2]} members a class, not {n_members}.")
         return ClassTable(self.indices[:, :, :n_members], self.distances[:, :, :n_members])
 
     def in_order(self, members: tuple[int, ...] = ()) -> NearestClasses:
         """The classes by their nearest member; a class without any is not listed.
 
-        ``members`` says of how many nearest members, no more than this table holds, the mean distances are told.
+        ``members`` : numbers of nearest members whose mean distances are computed, no more than this table holds.
 
         >>> table = ClassTable(np.array([[[7], [-1], [4]]]), np.array([[[2.0], [np.inf], [1.0]]]))
         >>> table.in_order().numbers

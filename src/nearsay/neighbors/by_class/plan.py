@@ -1,4 +1,4 @@
-"""Which way a search by class takes, from shapes alone: the one place that decides.
+"""The plan of a search by class: the way it takes, decided from shapes alone.
 
     gpu            a GPU finds rows, classes and means                 (``gpu_way.py``)
     numpy          few rows, nothing compiled: all distances in numpy  ┐

@@ -47,7 +47,7 @@ class FeatureSpace:
 
 
 def as_spaces(features: Any, n_columns: int, distance: Any = "euclidean") -> list[FeatureSpace]:
-    """Give the spaces that a user named.
+    """The feature spaces of a ``features`` parameter.
 
     Parameters
     ----------

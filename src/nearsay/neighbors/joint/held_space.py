@@ -1,4 +1,4 @@
-"""The rows of one feature space, ready to be measured: exactly, pair by pair, and roughly but fast.
+"""The rows of one feature space, prepared for exact distances and for fast approximate ones.
 
 ``distances`` and ``pairs`` give the same numbers to the last bit. ``rough`` gives float32, and says how far off
 they can be: enough to rule rows out. How it measures depends on the distance:
@@ -118,7 +118,7 @@ class HeldSpace:
         return out
 
     def rough(self) -> Rough:
-        """A faster way to measure, off by no more than it says. Made anew by every call: keep it."""
+        """Approximate distances with an error bound. Every call prepares the rows again: reuse the result."""
         if self.distance.has_euclidean_form:
             return _RoughByProducts(self.rows, self.distance)
         if self.mostly_empty:
@@ -191,7 +191,7 @@ class HeldSpace:
 
 
 def _held_on_its_side(X: np.ndarray, distance: VectorDistance) -> Measure:
-    """``distance.block`` with rows turned on their side once, and not for every query; as many as stay in cache."""
+    """``distance.block`` with rows transposed once, not for every query; as many as fit into the cache."""
     from nearsay.distances import vector_kernels as kernels
 
     kernel = getattr(kernels, distance.kernel)
@@ -290,7 +290,7 @@ class _RoughManhattan:
         return _ManhattanQueries(self, Q)
 
     def errors(self, Q: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """How far off sums may be: those of ``prepared`` queries of these 1-norms."""
+        """Error bounds of the sums of ``prepared`` queries of these 1-norms."""
         plain = abs(Q.astype(np.float64)).sum(axis=1) + self.plain_reach + 2 * abs(self.center).sum()
         return bounds.summing_differences(self._n_columns, lengths, self.radius * self.scale, plain, self.scale)
 
@@ -365,7 +365,7 @@ class _SharedBinsQueries:
 
 
 class _AsExact:
-    """Not rough at all."""
+    """Exact distances, for those without a faster form."""
 
     def __init__(self, space: HeldSpace) -> None:
         self._space = space

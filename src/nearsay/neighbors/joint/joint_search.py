@@ -1,4 +1,4 @@
-"""The rows nearest by several feature spaces at once: one pass that rules rows out, by all spaces together.
+"""Exact search by a weighted sum of distances in several feature spaces, with one pass that rules rows out.
 
     distance(q, x) = Σ factor of space m · distance in space m
 
@@ -93,7 +93,7 @@ class JointDistance(Distance):
         return total
 
     def between_rows(self) -> np.ndarray:
-        """The distances of all rows to all rows, most of them measured from one side only."""
+        """The distances between all rows; symmetric ones are measured once."""
         total = np.zeros((self.held.n_rows, self.held.n_rows))
         measured = np.empty_like(total)
         for space in self.counting:

@@ -117,10 +117,6 @@ class LivingTable:
         if short.any():
             self._search_again(search, lines[short])
 
-    def reverse_neighbors(self, row: int) -> np.ndarray:
-        """Numbers of the rows that have this one among their ``k`` nearest."""
-        return np.flatnonzero((self._indices[:, : self.k] == row).any(axis=1))
-
     def _search_again(self, search: NeighborSearch, rows: np.ndarray) -> None:
         if self._n_others and len(rows):
             self._put(rows, neighbor_search.leave_one_out(search, self._n_others, rows))

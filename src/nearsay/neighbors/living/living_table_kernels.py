@@ -72,7 +72,7 @@ def _insert_among(indices, distances, n, row, distance):  # type: ignore[no-unty
 
 @compiled
 def take_out(gone, lines, needed, short, indices, distances, known, edges):  # type: ignore[no-untyped-def]
-    """Take rows out of some lines; ``short`` marks those of them that no longer know as many as needed."""
+    """Remove rows from some lines; ``short`` marks lines that then have fewer neighbors than needed."""
     for number in range(lines.shape[0]):
         line = lines[number]
         kept = 0

@@ -177,11 +177,6 @@ def shard_tasks(
     return tasks
 
 
-def search_shard(rows: ShardedRows, shard: int, Q: Any, k: int, metric: Any = "euclidean") -> Partial:
-    """The ``k`` nearest of the rows of one shard, by its number."""
-    return shard_tasks(rows, Q, k, metric)[shard].answer()
-
-
 def merge(partials: Iterable[Partial]) -> Partial:
     """The answer of all shards together: nearest first, equal distances by row number.
 

@@ -217,7 +217,7 @@ def large_margin_map(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     targets = target_neighbors(X, labels, min(LMNN_TARGETS, len(X) - 1))
     problem = LMNNProblem(X, labels, targets, push=0.5, margins=np.ones((len(sizes), len(sizes))))
     axes = np.eye(X.shape[1])
-    L = solve(problem, axes, max_iter=LMNN_STEPS, tol=LMNN_TOLERANCE, tell=lambda done, loss: None).point
+    L = solve(problem, axes, max_iter=LMNN_STEPS, tol=LMNN_TOLERANCE, report=lambda done, loss: None).point
     return factor(mixed_with_euclidean(L.T @ L, problem, LMNN_SHRINKAGE))
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.histograms import Hellinger
-from nearsay.distances.vectors import Correlation, Cosine, Euclidean, Mahalanobis, SquaredEuclidean
+from nearsay.distances.mahalanobis import Mahalanobis
+from nearsay.distances.vectors import Correlation, Cosine, Euclidean, SquaredEuclidean
 from nearsay.search.gpu.blocks import kept_on_host, on_gpu_in_turn, rows_at_once
 from nearsay.search.gpu.limits import GpuLimits, Room
 from nearsay.search.gpu.results import Results

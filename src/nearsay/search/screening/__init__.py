@@ -1,1 +1,1 @@
-"""Exact search's screen: rows ruled out by quick products, and the bound on rounding that proves none was missed."""
+"""Screening for exact search: fast approximate products rule rows out, and error bounds prove that none is missed."""

@@ -1,8 +1,8 @@
 """The lowest of a group of scores, several at a time. Imported on first use only (numba).
 
-The loop is plain, but compilers will not take minima of floating-point numbers
-several at a time without being told that none of them is NaN, and numba has no
-way to say so. So it is said here, in LLVM's own terms.
+The loop is simple, but compilers do not vectorize minima of floating-point
+numbers unless they know that none of them is NaN, and numba has no way to
+declare that. So this emits LLVM code that does.
 """
 
 from __future__ import annotations

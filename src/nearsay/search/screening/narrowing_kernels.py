@@ -1,4 +1,4 @@
-"""Candidates measured quickly, in the digits of their rows, to leave only those that need the last word.
+"""Fast approximate distances of candidates, in the precision of the rows, to measure fewer of them exactly.
 
 A distance that counts is added up term by term in float64. The same sum in any order, several terms at a time, and for
 float32 rows in float32, takes a fraction of that; and since nothing cancels in a sum of squares, it is off by a small
@@ -27,7 +27,7 @@ LINE_BYTES, PREFETCHED = 64, 512
 
 @intrinsic
 def _fetch_row(typing: Any, X: Any, r: Any) -> tuple[Any, Callable[..., Any]]:
-    """Have row ``r``, or its first lines, brought into the cache."""
+    """Prefetch row ``r``, or its first cache lines."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rows = context.make_array(signature.args[0])(context, builder, arguments[0])

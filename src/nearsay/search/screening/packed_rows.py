@@ -108,7 +108,7 @@ class Lists:
         self.wait_for(k)
 
     def wait_for(self, k: int) -> None:
-        """Let the lists grow until they can be cut back to k rows, and to twice what they hold already."""
+        """Set the length at which lists are next cut back: at least k rows, and twice their current length."""
         from nearsay.search.screening.shortlist_kernels import list_length
 
         self.due[:] = np.minimum(self.listed.shape[2], np.maximum(list_length(k), 2 * self.counts))
@@ -136,7 +136,7 @@ class Lists:
 
 
 class PackedRows:
-    """The rows of one geometry. Never changes but by packing them when they are first needed."""
+    """The rows of one geometry, packed on first use; otherwise immutable."""
 
     def __init__(self, geometry: Geometry, packed: list[Block] | None = None) -> None:
         self.geometry = geometry
@@ -224,7 +224,7 @@ class PackedRows:
         return candidates
 
     def _guess(self, queries: Queries, k: int, slack: np.ndarray, lists: Lists) -> np.ndarray:
-        """Thresholds that should let all candidates pass, and not many more: of a sample, as many as should be there.
+        """Estimated thresholds, from a sample, that should let all candidates pass and few other rows.
 
         In an eighth of the rows an eighth of the k nearest are found, give or take; three standard deviations more are
         wanted, which is wrong for one query in a thousand, or wherever the order of the rows makes it so. The lists
@@ -380,5 +380,5 @@ class PackedRows:
 
 
 def _rounded_up(values: np.ndarray) -> np.ndarray:
-    """In float32, no smaller than they were."""
+    """Converted to float32, rounded up."""
     return np.nextafter(values.astype(np.float32), np.float32(np.inf))

@@ -1,4 +1,4 @@
-"""Rows as matrix products take them, and the error bounds of their scores.
+"""Rows prepared for matrix products, and the error bounds of their scores.
 
     rows ──► Euclidean form ─┬─► as they are ──────────────────────────► PlainView
                              └─► centered, scaled to length 1 ─┬───────► PreparedView, float32
@@ -159,7 +159,7 @@ class RowsForProducts(Protocol):
 
 
 class PlainView:
-    """Rows as they are: nothing to prepare, but a large common offset costs the digits that count."""
+    """Rows without preparation; a large common offset costs precision."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.geometry = geometry
@@ -167,7 +167,7 @@ class PlainView:
 
     @property
     def serves(self) -> bool:
-        """Whether preparing the rows would gain nothing worth a pass over them."""
+        """Whether preparing the rows is not worth a pass over them."""
         geometry = self.geometry
         return (
             geometry.plain

@@ -1,7 +1,7 @@
 """Matrix products of the screen: in float32, or in 8-bit integers.
 
 Fewer digits make a product several times as fast where the processor has instructions for them, and a screen can
-afford it: how far each row was moved by rounding is known, and rows that cannot be told apart are measured anyway. So
+afford it: the rounding error of each row is known, and rows that cannot be separated are measured anyway. So
 the choice changes the time, never the answer.
 """
 
@@ -22,7 +22,7 @@ from nearsay.search.screening import bounds
 from nearsay.search.screening.tiles import tile_families
 from nearsay.search.screening.tiles.tile_families import DEEP, ROWS, tile
 
-# Rows that cannot be told apart cost something too: a small gain is none.
+# Rows that cannot be separated cost time too: a small gain does not pay.
 WORTH_IT = 0.75
 
 
@@ -105,7 +105,7 @@ def whole_columns(n_columns: int) -> int:
 
 
 class Int8Products:
-    """Rows as whole numbers of 8 bits times a scale each, multiplied by the instructions made for that."""
+    """Rows as 8-bit integers times a scale each, multiplied by integer dot-product instructions."""
 
     kept_bytes = 1
 

@@ -1,4 +1,4 @@
-"""Scores of all rows for a few queries, in few digits, with error bounds.
+"""Low-precision scores of all rows for a few queries, with error bounds.
 
     rows ──► product with the queries ──► scores |x|²/2 − q·x
                                           │ within the slack of a limit?

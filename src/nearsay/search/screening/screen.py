@@ -1,4 +1,4 @@
-"""Rule rows out by a matrix product, with a bound on what its rounding can do.
+"""Rule rows out by a matrix product, with a bound on its rounding errors.
 
     rows ──► block ──► product with the queries ──► shortlist ──► candidates
               │       (8-bit, float32, …)               ▲
@@ -43,7 +43,7 @@ NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class ScreenLimits:
-    """Where one kind of pass gives way to another; tests pass others to force a pass.
+    """Thresholds between kinds of passes; tests pass others to force a pass.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Screen:
         return n_numbers >= self._limits.fewest_numbers and tile_families.pays() and PackedRows.serve(self._geometry)
 
     def _too_close(self) -> None:
-        """Eight bits cannot tell these rows apart; other threads may find the same."""
+        """Record that eight bits do not separate these rows; other threads may do the same."""
         self._packed, self._in_eight_bits = None, False
 
     def _passes(self, n_queries: int, k: int) -> Iterator[partial[np.ndarray]]:

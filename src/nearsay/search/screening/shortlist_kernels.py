@@ -29,7 +29,7 @@ from nearsay.search.screening.selection_kernels import kth_smallest
 
 
 def list_length(k: int) -> int:
-    """How long a list grows before it is cut back for the first time: twice what is needed, and some."""
+    """The length of a list before it is first cut back: twice what is needed, and some."""
     return 2 * k + 64
 
 
@@ -49,7 +49,7 @@ class Shortlists:
         self._scratch = np.empty(capacity, dtype)
 
     def state(self, queries: slice) -> tuple[np.ndarray, ...]:
-        """All that is known of these queries, as the compiled loops take it."""
+        """The state of these queries, for the compiled loops."""
         return (
             self.scores[queries],
             self.rows[queries],
@@ -62,11 +62,11 @@ class Shortlists:
         )
 
     def see_products(self, queries: slice, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
-        """Look at the scores ``half_norms − products`` of rows ``first …`` for these queries."""
+        """Add the scores ``half_norms − products`` of rows ``first …`` for these queries."""
         _see_products(products, half_norms, first, self.k, *self.state(queries))
 
     def see(self, queries: slice, scores: np.ndarray, first: int) -> None:
-        """Look at the scores of rows ``first …`` for these queries."""
+        """Add the scores of rows ``first …`` for these queries."""
         _see_scores(scores, first, self.k, *self.state(queries))
 
     def finish(self) -> np.ndarray:
@@ -192,7 +192,7 @@ def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, due, c
 # The bound holds for sums in any order, fused or not.
 @partial(compiled, fastmath={"reassoc", "contract", "nsz"})
 def multiply(Q, X):  # type: ignore[no-untyped-def]
-    """Products of one or two queries with rows that lie in the cache: done before BLAS has got ready.
+    """Products of one or two queries with rows in the cache: faster than a call of BLAS.
 
     Four rows at a time, for which a number of the query is read once; the last four may have been there before.
     """
@@ -217,7 +217,7 @@ def multiply(Q, X):  # type: ignore[no-untyped-def]
 
 @compiled
 def shortlist(Q, products, X, half_norms, bound, k, length):  # type: ignore[no-untyped-def]
-    """The whole pass for a few queries, whose products with all rows are there, or are made here if there are none.
+    """The whole pass for a few queries; computes their products with all rows if they are not given.
 
     ``bound`` holds the coefficients of a ``bounds.Bound``, and the length of the farthest query that it serves. Gives
     the candidates as ``Shortlists.finish`` does, and whether any query is crowded, too far away, or not finite.

@@ -1,1 +1,1 @@
-"""Rows in files, opened where they are looked at: ``search/shards.py`` is the way in."""
+"""Rows in files, opened by the process that searches them; ``search/shards.py`` is the entry point."""

@@ -1,4 +1,4 @@
-"""Columns of Arrow tables as rows of numbers: which columns hold them, how wide they are, and where one is missing."""
+"""Rows of numbers from Arrow tables: choice of columns, their widths, and missing numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def common_type(schema: Any, columns: Sequence[str]) -> str:
 
 
 def width_of(source: str, schema: Any, columns: Sequence[str], first_row: Callable[[], Any]) -> int:
-    """How many numbers a row has; ``first_row`` reads a table of one row where only a list can tell."""
+    """The number of columns of a row; ``first_row`` reads one row if the type of a list does not fix its length."""
     kind = plain(schema.field(columns[0]).type)
     if not is_list(kind):
         return len(columns)
@@ -77,12 +77,12 @@ def number_type(kind: Any) -> np.dtype | None:
 
 
 def plain(kind: Any) -> Any:
-    """What a type is stored as: a tensor, say, is a list."""
+    """The storage type: a tensor is a list, for example."""
     return getattr(kind, "storage_type", kind)
 
 
 def as_rows(table: Any, columns: Sequence[str], n_columns: int, dtype: str, where: Callable[[int], str]) -> np.ndarray:
-    """The numbers of a table, read-only. ``where`` says in words where a row of it lies, for one that has none."""
+    """The numbers of a table, read-only; ``where`` describes the position of a row, for errors."""
     table = flat(table)
     rows = np.empty((table.num_rows, n_columns), dtype)
     for place, name in enumerate(columns):
@@ -99,7 +99,7 @@ def as_rows(table: Any, columns: Sequence[str], n_columns: int, dtype: str, wher
 
 
 class _BadRow(Exception):
-    """Which row of a chunk cannot be used, and why."""
+    """The row of a chunk that cannot be used, and why."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -107,7 +107,7 @@ class _BadRow(Exception):
 
 
 def _numbers(chunk: Any, name: str, n_columns: int) -> np.ndarray:
-    """A column of single numbers as a line of them, one of lists as rows."""
+    """A column of numbers as a vector, a column of lists as a matrix."""
     if chunk.null_count:
         raise _BadRow(_first_null(chunk), f"{name!r} has no value")
     if not is_list(chunk.type):

@@ -104,7 +104,7 @@ def _fragment(path: str, version: int, number: int) -> Any:
         fragment = _at_version(path, version).get_fragment(number)
     except (ValueError, OSError) as error:
         raise StorageError(
-            f"Version {version} of {path} is not to be had on {machine()} ({_first_line(error)}): the copy here is"
+            f"Version {version} of {path} is not available on {machine()} ({_first_line(error)}): the copy here is"
             " older, or old versions were cleaned up. Copy the data set again, or open the rows anew."
         ) from error
     if fragment is None:

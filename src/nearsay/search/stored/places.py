@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from nearsay.errors import require
 
-# A digest of so many pieces of a file, evenly spaced, tells nearly any two files apart and reads next to nothing.
+# Pieces of a file, evenly spaced, in its digest: enough to detect nearly any change, and fast to read.
 PIECES, PIECE_BYTES = 64, 4096
 
 
@@ -27,7 +27,7 @@ class Stamp:
     Attributes
     ----------
     size : in bytes.
-    modified : when it was last written, in nanoseconds; of a URL, what the store says of it (a tag, a time), as text.
+    modified : when it was last written, in nanoseconds; for a URL, the tag or time that the store reports, as text.
     changed : anything else that differs after the file was replaced or written to.
     """
 

@@ -1,4 +1,4 @@
-"""A shard: consecutive rows of a file, with what detects that the file has changed."""
+"""A shard: consecutive rows of a file, with digests that detect changes of the file."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Shard:
         return stamp
 
     def _is_as_written(self, stamp: Stamp) -> bool:
-        """Whether checksums say so, where there are any; otherwise, whether the file was not written to since."""
+        """Whether the file is unchanged: by checksums if there are any, otherwise by its time of modification."""
         if self.sha256 is not None or self.checksum is not None:
             same_file = self.sha256 is None or file_checksum(self.file) == self.sha256
             return same_file and (self.checksum is None or _checksum_of_rows(self, stamp) == self.checksum)
@@ -143,7 +143,7 @@ def looked_up(file: str, fragment: tuple[int, int] | None) -> tuple[Stamp, str]:
 
 
 def written_on(file: str, stamp: Stamp, fragment: tuple[int, int] | None) -> tuple[int | str, str] | None:
-    """When a file on a disk of this machine was written; for a store, and Lance, digests detect changes."""
+    """The modification time of a local file; for object stores and Lance, digests detect changes."""
     return None if fragment is not None or is_url(file) else (stamp.modified, machine())
 
 

@@ -55,7 +55,7 @@ def shards_of_lance(where: Any, columns: Sequence[str] | None, shard_bytes: int)
 
 
 def shards_of_snapshot(path: str, shard_bytes: int) -> tuple[list[Shard], np.ndarray]:
-    """The rows of a collection at one version, as its snapshot says where they are, and which of them are forgotten."""
+    """The shards of a snapshot of a collection, and which of their rows are forgotten."""
     snapshot = _snapshot(path)
     version = f"the snapshot {os.path.basename(path)} after event {snapshot['event']}"
     shards: list[Shard] = []

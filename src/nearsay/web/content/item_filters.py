@@ -52,7 +52,7 @@ class ItemFilter:
     Attributes
     ----------
     label, node : the label itself; a node of the taxonomy, for all labels under it and the node itself.
-    state : "confirmed", "waiting" (it has a label that nobody confirmed) or "unlabeled".
+    state : "confirmed", "waiting" (its label is not confirmed) or "unlabeled".
     below : the label is less probable than this, by all others.
     differs : the label is not the answer of all others.
     """
@@ -93,7 +93,7 @@ def matching_rows(
 ) -> np.ndarray:
     """Numbers of the living rows that meet the conditions, in order.
 
-    ``doubts`` are needed where the filter says so; rows that came after them are left out then.
+    ``doubts`` are needed if ``needs_doubts``; rows added after they were computed are left out then.
     """
     rows = labels.alive.copy()
     if conditions.label is not None:

@@ -22,7 +22,7 @@ class LabelDoubts:
     answer : (n_rows,) int32
         Places in ``classes``; −1 for forgotten rows.
     probability : (n_rows,) float32, of the answer; NaN for forgotten rows.
-    label_probability : (n_rows,) float32, of the row's label; 0 where nobody votes for it, NaN where it has none.
+    label_probability : (n_rows,) float32, of the row's label; 0 if no item votes for it, NaN without a label.
     """
 
     version: int
@@ -34,12 +34,12 @@ class LabelDoubts:
     def of(self, row: int) -> dict[str, float | str | None]:
         """The answer about a row, its probability, and that of the label it has."""
         if row >= len(self.answer) or self.answer[row] < 0:
-            return {"answer": None, "probability": None, "own_probability": None}
+            return {"answer": None, "probability": None, "label_probability": None}
         p_label = float(self.label_probability[row])
         return {
             "answer": str(self.classes[self.answer[row]]),
             "probability": float(self.probability[row]),
-            "own_probability": None if np.isnan(p_label) else p_label,
+            "label_probability": None if np.isnan(p_label) else p_label,
         }
 
 

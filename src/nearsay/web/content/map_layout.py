@@ -151,7 +151,7 @@ def components(
 
 
 def neighbor_layout(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """(n, 2) float32: points drawn to their neighbors and pushed away from others, beginning where they are.
+    """(n, 2) float32: a force-directed layout, attracted to neighbors and repelled from others, from initial positions.
 
     The forces are those of t-SNE with equal weights for all neighbors; what others push is taken from a sample.
 
@@ -209,7 +209,7 @@ def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: 
 
 
 def _parts(blocks: Sequence[np.ndarray], n_columns: int) -> Iterator[np.ndarray]:
-    """The rows of all blocks, so many at a time wherever a block ends; what is given is written over afterwards."""
+    """The rows of all blocks, so many at a time across blocks; the buffer is reused."""
     held, n = np.empty((ROWS_AT_ONCE, n_columns)), 0
     for block in blocks:
         start = 0

@@ -7,7 +7,7 @@ from nearsay.core.compiling import compiled
 
 @compiled
 def draw_together(starts, neighbors, shares, Y, pull, moved):  # type: ignore[no-untyped-def]
-    """Fill in how far each point is drawn to its neighbors, ``pull`` times: those from ``starts`` of it to the next."""
+    """Fill in the attraction of each point to its neighbors, times ``pull``; neighbors are in CSR form (``starts``)."""
     for i in range(Y.shape[0]):
         right = 0.0
         up = 0.0
@@ -24,7 +24,7 @@ def draw_together(starts, neighbors, shares, Y, pull, moved):  # type: ignore[no
 
 @compiled
 def push_apart(others, Y, pushed):  # type: ignore[no-untyped-def]
-    """Add how far each point is pushed away from another; gives the sum of how close they are."""
+    """Add the repulsion of each point from another; gives the sum of their closeness."""
     closeness = 0.0
     for i in range(Y.shape[0]):
         j = others[i]

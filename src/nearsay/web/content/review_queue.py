@@ -27,7 +27,7 @@ FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
 
 
 def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: int = 100) -> dict[str, Any]:
-    """Items whose label nobody confirmed, the least sure first, in plain values.
+    """Items with unconfirmed labels, the least certain first, in plain values.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     >>> leaves.close()
     """
     if ids is None:
-        waiting = collection.store.page(n=MOST_QUERIED, confirmed=False)
+        waiting = collection.store.unconfirmed(MOST_QUERIED)
         n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_QUERIED else len(waiting), 0
     else:
         kept = [collection.store.item(id) for id in ids if id in collection.items.row_of]
@@ -71,7 +71,7 @@ def _count_waiting(collection: LiveCollection) -> int:
 
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
-    """What a person needs to accept a label or not: the present answer, how sure it is, and its neighbors."""
+    """The current answer, its probability and its neighbors, for a person to accept or correct."""
     names = ("id", "probability", "record", "node", "node_word", "node_probability", "novelty", "twin_of")
     return {
         **{name: getattr(answer, name) for name in names},

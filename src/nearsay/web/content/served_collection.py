@@ -184,7 +184,7 @@ class ServedCollection:
             record = store.settings[SETTING]
             try:
                 self._description = Description.recorded(record, store.remembered.model(record))
-            except InputError as error:  # whoever runs the server can act on it, a visitor cannot
+            except InputError as error:  # for the operator of the server, not for visitors
                 raise NearsayError(f"Pictures cannot be described: {error}") from error
         return self._description
 
@@ -211,9 +211,9 @@ class ServedCollection:
         """The answer about an item, by all others; hedged at one accuracy unless for the ``slider``."""
         return as_shown(self.collection.label_items([id], **self._options(accuracy, slider))[0])
 
-    def ask_vector(self, X: np.ndarray, accuracy: float = ACCURACY, *, slider: bool = True) -> dict[str, Any]:
+    def ask_vector(self, X: np.ndarray, *, slider: bool = True) -> dict[str, Any]:
         """The answer to a vector (1, n_columns), for callers that are in a thread already."""
-        return self._answer_vectors([X], (accuracy, slider))[0]
+        return self._answer_vectors([X], (ACCURACY, slider))[0]
 
     def _answer_vectors(self, queries: Sequence[np.ndarray], options: tuple[float, bool]) -> list[dict[str, Any]]:
         """Answers to several vectors from one search."""
@@ -242,7 +242,7 @@ class ServedCollection:
             return {"event": event, "before": before, "after": None if gone else self.item(id)}
 
     def change_many(self, items: Sequence[dict[str, Any]], version: int | None, make: Callable[[], int]) -> int:
-        """Change items that nobody has changed since they were shown, at a version; gives the event."""
+        """Change items; an error if one of them was changed since the version that was shown; gives the event."""
         with self._changing:
             if version is not None:
                 later = self.collection.store.rows_changed(version)

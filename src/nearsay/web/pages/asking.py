@@ -86,15 +86,15 @@ class RecentQuestions:
         return question
 
     def remember_change(self, change: dict[str, Any], answer: dict[str, Any]) -> None:
-        """What a correction did to an answer, and the answer after it."""
+        """Store the effect of a correction on an answer, and the answer after it."""
         self._changes.put(change["event"], (change, answer))
 
     def change_of(
         self, event: int | None, subject: dict[str, str]
     ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """What an event did to the answer about an item or a question, and that answer; None where it is not known."""
+        """The effect of an event on the answer about an item or a question, and that answer; None if unknown."""
         kept = self._changes.get(event)
-        return kept if kept is not None and kept[0]["asked"] == subject else (None, None)
+        return kept if kept is not None and kept[0]["query"] == subject else (None, None)
 
 
 async def ask(request: Request) -> Response:

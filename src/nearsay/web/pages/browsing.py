@@ -91,7 +91,7 @@ def _items(
 def _shown(item: dict[str, Any], doubts: LabelDoubts | None) -> dict[str, Any]:
     shown = with_state(item)
     del shown["details"]  # visitors need no paths of this machine
-    return {**shown, "said": None if doubts is None else doubts.of(item["row"])}
+    return {**shown, "prediction": None if doubts is None else doubts.of(item["row"])}
 
 
 def labels_to_choose(served: ServedCollection, labels: RowLabels) -> list[str]:
@@ -128,7 +128,7 @@ def _pair(served: ServedCollection, each: Any) -> dict[str, Any] | None:
 
 
 async def label_next(request: Request) -> Response:
-    """Items that would teach the most if they had a label."""
+    """Items whose labels would help most."""
     work, why = await _cached(request, caches_of(request).next, [])
     return await _cards(request, "next.html", "to_label", work, _to_label, why)
 
@@ -206,7 +206,7 @@ async def label_many(request: Request) -> Response:
 
 
 def _label_many(served: ServedCollection, fields: dict[str, Any]) -> dict[str, Any]:
-    """``version`` is what it was when the items were shown; refused where one of them was changed since."""
+    """Label items; refused if one of them was changed since ``version``, the one shown on the page."""
     store, label, version = served.collection.store, fields["label"].strip(), fields["version"]
     given = [store.item(id) for id in dict.fromkeys(fields["id"])]
     items = {item["id"]: item for item in [*given, *store.items_of(fields["rows"] or [])]}

@@ -27,7 +27,7 @@ UNDO = Takes(form={"event": NUMBER, "version": NUMBER, "sure": YES, "back": TEXT
 
 
 async def change(request: Request) -> Response:
-    """One change of one item; ``state`` is what it was when it was shown, and refused where that is not so."""
+    """Change one item; refused if its state differs from ``state``, the one shown on the page."""
     served = served_by(request)
     check_writable(served)
     async with request.form(max_files=0, max_fields=20) as form:
@@ -52,7 +52,7 @@ def _change_and_ask(
     if after is None:  # the item of the page is gone
         return {**result, "see": "/ask"}
     answers = _before_and_after(before, after)
-    change = {"event": result["event"], "asked": subject, "item": [result["before"], result["after"]], **answers}
+    change = {"event": result["event"], "query": subject, "item": [result["before"], result["after"]], **answers}
     questions.remember_change(change, after)
     return {**result, "answers": answers, "see": f"/ask?{urlencode({**subject, 'event': result['event']})}"}
 

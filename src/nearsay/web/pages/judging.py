@@ -1,4 +1,4 @@
-"""How good is it: labeled items are answered again in the background, and judged with charts."""
+"""Evaluation page: labeled items are answered again in the background; figures and charts."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _page(accuracy: float, holdout: float | None) -> str:
 
 def _charts(figures: dict[str, Any], accuracy: float) -> dict[str, Any]:
     hedging = figures.get("hedging")
-    marks = (hedging["at_asked"], hedging.get("said")) if hedging else ()
+    marks = (hedging["at_requested"], hedging.get("reached")) if hedging else ()
     return {
         "reliability": reliability_svg(figures["reliability"]) if "reliability" in figures else "",
         "curve": curve_svg(figures["curve"], accuracy, *marks) if hedging else "",

@@ -1,4 +1,4 @@
-"""The map: every item a point near those that are like it. Points travel as binary numbers, not as text."""
+"""The map: every item a point near similar ones. Points are sent as binary numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Review: labels that nobody confirmed, the least sure first, accepted or corrected one by one."""
+"""Review page: unconfirmed labels, the least certain first, accepted or corrected one by one."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Gate:
 
     Parameters
     ----------
-    token : the secret of the printed address; None admits everybody who reaches the port.
+    token : the secret of the printed address; None for no access control.
     hosts : host names of the server, in addition to localhost and plain addresses.
     """
 
@@ -137,7 +137,7 @@ class Gate:
         return cookie is not None and _equal(cookie.value, self._session)
 
     def _known_host(self, host: str) -> bool:
-        """Names that others could point at this machine are refused (DNS rebinding); addresses are not."""
+        """Whether the Host header is allowed: IP addresses are, unknown names are not (DNS rebinding)."""
         match = HOST.fullmatch(host)
         if match is None:
             return False
@@ -171,7 +171,7 @@ class Gate:
 
 
 def _is_link_to_first_page(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody followed a link on another site to the empty first page."""
+    """Whether the request follows a link from another site to the empty first page."""
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return followed and scope["path"] in ("/", "/ask") and not scope["query_string"]
 

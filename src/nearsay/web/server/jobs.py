@@ -3,7 +3,7 @@
 start ──► waiting ──► running ──► done
              └────────────┴─────► canceled, failed
 
-Jobs are threads that end with the server. Results are kept by whoever started the job.
+Jobs are threads that end with the server. The code that starts a job keeps its result.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Job:
             raise Canceled
 
     def cancel(self) -> None:
-        """Ask it to end; nothing happens where it is over."""
+        """Request cancellation; no effect if it is over."""
         self._canceled.set()
 
     def wait(self, seconds: float) -> bool:

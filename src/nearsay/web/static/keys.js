@@ -5,7 +5,7 @@ const help = document.getElementById("help");
 
 const typing = (element) => element.closest("textarea, select, [role=textbox], input:not([type=checkbox], [type=radio], [type=range], [type=file])");
 const here = () => document.activeElement?.closest(ITEMS) ?? null;
-const within = (item, what) => (item ?? document.querySelector(".asked"))?.querySelector(what) ?? null;
+const within = (item, what) => (item ?? document.querySelector(".query"))?.querySelector(what) ?? null;
 
 function step(by) {
   const items = [...document.querySelectorAll(ITEMS)];

@@ -37,7 +37,7 @@ async function load() {
       return;
     }
     const bytes = await answer.arrayBuffer();
-    asked = performance.now();
+    changedAt = performance.now();
     const n = bytes.byteLength / 10;
     points = new Float32Array(bytes, 0, 2 * n);
     numbers = new Uint16Array(bytes, 8 * n, n);
@@ -53,11 +53,11 @@ async function load() {
 // ------------------------------------------------------------ drawing
 
 let waiting = false;
-let asked = 0; // when something changed that is not drawn yet
+let changedAt = 0; // when something changed that is not drawn yet
 function draw() {
   if (waiting) return;
   waiting = true;
-  asked ||= performance.now();
+  changedAt ||= performance.now();
   requestAnimationFrame(() => {
     waiting = false;
     drawNow();
@@ -67,8 +67,8 @@ function draw() {
 function drawNow() {
   paint();
   performance.clearMeasures("points drawn"); // the last is enough
-  performance.measure("points drawn", { start: asked });
-  asked = 0;
+  performance.measure("points drawn", { start: changedAt });
+  changedAt = 0;
 }
 
 // Which points step back, made when what is emphasized or selected has changed.

@@ -76,7 +76,7 @@ function hedging() {
   const hedges = JSON.parse(answer.dataset.hedges);
   slider.addEventListener("input", () => {
     const accuracy = Number(slider.value);
-    document.getElementById("asked-for").textContent = percent(accuracy);
+    document.getElementById("requested").textContent = percent(accuracy);
     const hedge = hedges.find((each) => each.accuracy >= accuracy - 1e-9) ?? hedges.at(-1);
     if (hedge) show(hedge);
   });

@@ -31,7 +31,7 @@ WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 @contextmanager
 def storage_errors(doing: str) -> Iterator[None]:
-    """Say what could not be done, and why, where the system refuses."""
+    """Turn OS errors into StorageError with the action and the reason."""
     try:
         yield
     except StorageError:
@@ -133,7 +133,7 @@ def sync_tree(folder: Path) -> dict[str, str]:
 
 
 def _write_all(file: Any, data: memoryview) -> None:
-    """A single write may end early: where the disk is full, and past 2 GiB."""
+    """Write all bytes: a single write may be partial, on a full disk and beyond 2 GiB."""
     done = 0
     while done < len(data):
         done += file.write(data[done : done + (1 << 30)])

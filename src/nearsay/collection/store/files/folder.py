@@ -45,7 +45,7 @@ LARGE = 1 << 30  # bytes; below that a file of holes does no harm
 DEEPEST = 8  # folders below one of ``kept``
 # Without these a name is checked by path instead.
 BY_DESCRIPTOR = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-# Pipes and devices must not make anybody wait before they are refused.
+# Opening a pipe or a device must not block before it is refused.
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 CAREFUL = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 FOLDER_FLAGS = os.O_RDONLY | CAREFUL | getattr(os, "O_DIRECTORY", 0)
@@ -110,7 +110,7 @@ class Folder:
         return entry
 
     def path_of(self, name: str) -> Path:
-        """The path of a plain file, or of one that is not there yet, for what takes paths alone."""
+        """The path of a regular file, or of one not created yet, for functions that take paths only."""
         self.file(name)
         return self.path / name
 
@@ -127,7 +127,7 @@ class Folder:
         ]
 
     def strangers(self) -> list[Path]:
-        """Entries that this program did not make, by their name; it leaves them alone."""
+        """Entries with names that this program does not write; they are ignored."""
         return [self.path / name for name, _ in self._entries() if not self._ours(name)]
 
     def n_bytes(self, name: str) -> int:
@@ -143,7 +143,7 @@ class Folder:
     # ------------------------------------------------------------ opening and changing
 
     def folder(self, name: str, *, make: bool = False) -> Folder | None:
-        """A folder within this one, which stays open; None where it is not there and is not to be made."""
+        """A folder within this one, kept open; None if it does not exist, unless it is to be made."""
         known = self._folders.get(name)
         if known is not None:
             return known
@@ -163,13 +163,13 @@ class Folder:
         return opened
 
     def made(self, name: str) -> Folder:
-        """A folder within this one, made where it is not there."""
+        """A folder within this one, created if necessary."""
         folder = self.folder(name, make=True)
         assert folder is not None
         return folder
 
     def descriptor_of(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a plain file; the caller closes the descriptor."""
+        """Open a regular file; the caller closes the descriptor."""
         before = self.file(name)
         if before is None and not flags & os.O_CREAT:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
@@ -188,7 +188,7 @@ class Folder:
         return open(self.descriptor_of(name), "rb", buffering=0)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with what this program can have put into it; anything else stays where it is."""
+        """Remove a file, or a folder with the files that this program writes; other files stay."""
         entry = self.stat(name)
         if entry is None or self._fault(name, entry) is not None:
             return
@@ -211,7 +211,7 @@ class Folder:
     # ------------------------------------------------------------ is it still the same?
 
     def watch(self, name: str, entry: os.stat_result | None = None) -> bool:
-        """From now on ``check_watched`` asks whether this file is still the one under its name; False without one.
+        """Let ``check_watched`` check that this file is still the one under its name; False without such a file.
 
         ``entry`` is the status of the file as it was opened.
         """
@@ -221,11 +221,11 @@ class Folder:
         return entry is not None
 
     def watches(self, name: str) -> bool:
-        """Whether ``check_watched`` asks about this file."""
+        """Whether ``check_watched`` checks this file."""
         return name in self._watched
 
     def check_watched(self) -> None:
-        """Refuse where the folder is no longer at its path, or another file has the name of one that is watched."""
+        """Raise an error if the folder was moved or replaced, or a watched file was replaced."""
         gone = None
         try:
             if _identity(os.stat(self.path)) != self._identity:
@@ -247,7 +247,7 @@ class Folder:
         return self.path / name if self._descriptor is None else name
 
     def _fault(self, name: str, entry: os.stat_result) -> str | None:
-        """Why an entry with a name of ours is not what this program puts there; None where it is."""
+        """Why an entry is not of the kind that this program writes under this name; None if it is."""
         a_folder = stat.S_ISDIR(entry.st_mode) and not _is_link(entry)
         if not self._within:
             may_be_folder, may_be_file = name in FOLDERS, name not in FOLDERS

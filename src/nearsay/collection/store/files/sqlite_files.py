@@ -1,4 +1,4 @@
-"""Opening SQLite files that may come from a stranger.
+"""Safe opening of untrusted SQLite files.
 
     connect ──► untrusted schema, limits, a handler for Ctrl-C ──► the schema is ours, word by word ──► use
 
@@ -58,7 +58,7 @@ def connected(file: Path, mode: str, more: str = "", timeout: float = 10.0) -> s
 
 
 def raise_interruption() -> NoReturn:
-    """Raise what ended a statement early, such as KeyboardInterrupt, where SQLite says no more than "interrupted"."""
+    """Raise the exception that interrupted a statement, such as KeyboardInterrupt; SQLite does not report it."""
     error, _stopped.error = getattr(_stopped, "error", None), None
     # A signal that comes before the handler's first line is lost, and nothing else interrupts a statement.
     raise KeyboardInterrupt if error is None else error
@@ -74,7 +74,7 @@ def _is_to_stop() -> int:
 
 
 def check_schema(connection: sqlite3.Connection, script: str, file: Path) -> None:
-    """Refuse a file that defines anything but what this script does."""
+    """Raise an error if the schema of a file is not that of this script."""
     try:
         stored, made = connection.execute(DEFINED).fetchall(), _schema_of(script)
     except UnicodeDecodeError as error:

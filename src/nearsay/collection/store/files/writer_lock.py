@@ -20,7 +20,7 @@ from nearsay.collection.store.files.folder import LOCK, Folder
 from nearsay.errors import CollectionBusy, StorageError
 
 NAME = LOCK
-# Windows locks bytes, and nobody else may read those: one far behind the text is taken.
+# Windows locks bytes, which others cannot read: lock one far beyond the text.
 LOCKED_BYTE = 1 << 20
 # Longer texts were not written here.
 LONGEST_TEXT = 4096

@@ -1,1 +1,1 @@
-"""Products of 8-bit tiles for each family of processors, and which one serves here."""
+"""Products of 8-bit tiles for each family of processors, and the choice of one."""

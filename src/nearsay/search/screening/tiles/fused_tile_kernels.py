@@ -100,7 +100,7 @@ def _compare_tile(
 
 @intrinsic
 def _first_bit(typing: Any, bits: Any) -> tuple[Any, Callable[..., Any]]:
-    """The place of the lowest bit that is set; one is."""
+    """The position of the lowest set bit; at least one must be set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -115,7 +115,7 @@ def _known(builder: Any, name: str, given: list[Any]) -> Any:
 
 @compiled
 def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[no-untyped-def]
-    """Put rows on the lists of those queries for which they may be among the k nearest.
+    """Add rows to the lists of those queries for which they may be among the k nearest.
 
     Queries and rows are filled up to whole tiles: queries with thresholds of −inf, rows with half norms of +inf.
     ``groups`` are where to start, where to stop, and of which numbers groups are multiples: of the first one, and, if

@@ -40,14 +40,14 @@ def aligned(builder: Any, pointer: Any) -> Any:
 
 
 def _do(builder: Any, name: str, *given: Any) -> None:
-    """An instruction; whole numbers among what it is given are registers."""
+    """Emit an instruction; integer arguments are register numbers."""
     values = [ir.Constant(BYTE, each) if isinstance(each, int) else each for each in given]
     kind = ir.FunctionType(ir.VoidType(), [each.type for each in values])
     builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), values)
 
 
 def fetch_soon(builder: Any, place: Any) -> None:
-    """Have a line brought into the cache."""
+    """Prefetch a cache line."""
     given = [place, *(ir.Constant(ir.IntType(32), each) for each in (0, 3, 1))]  # to read, for long, no instructions
     kind = ir.FunctionType(ir.VoidType(), [each.type for each in given])
     builder.call(builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind), given)
@@ -74,7 +74,7 @@ def set_up_tiles(typing: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def release_tiles(typing: Any) -> tuple[Any, Callable[..., Any]]:
-    """Give the registers back."""
+    """Release the tile registers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if SERVES:

@@ -8,7 +8,7 @@ them with four bytes of a query and adds the four products to a running sum for 
                                    └─► sums of 4, 8 or 16 rows at once, which are finished products: nothing is
                                        added across a register
 
-Which instruction that is, and how many rows a vector holds, is told by a Family. Some instructions take one side
+The Family defines the instruction and how many rows a vector holds. Some instructions take one side
 without a sign: queries are moved up by 128, and sums begin at −128 times the sum of the row, known beforehand.
 Sums are exact: whole numbers of 32 bits, of which ``Family.most_columns`` keeps them.
 """

@@ -1,4 +1,4 @@
-"""Which instructions for products of bytes a processor has, and how the packed tile uses them."""
+"""Processor families by their instructions for products of bytes, and how the packed tile uses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOGETHER = 16  # columns that a step of most tiles takes; rows are filled up wit
 FORCE = "NEARSAY_TILE"
 # Versions of LLVM whose names for the instructions are those used here.
 LLVM_VERSIONS = range(15, 23)
-# Linux lends the registers of AMX to a process that asks: this system call of x86, with this request and their number.
+# Linux grants the AMX registers to a process by this x86 system call, with this request and component number.
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
 
 
@@ -83,17 +83,17 @@ FAMILIES = (
     Family("AVX2", "avx2", 8, 64, 63, 6, 2),
     Family("Arm i8mm", "i8mm", 4, 0, 127, 4, 4, deep=2 * DEEP),
     Family("Arm dot products", "dotprod", 4, 0, 127, 4, 4),
-    # Only for tests, and where it is asked for: slower than products of float32. Holds sums in memory, as AMX does.
+    # For tests, or if forced: slower than products of float32. Holds sums in memory, like AMX.
     ANY := Family("any processor", "", 4, 0, 127, 16, 16, held=2),
 )
 
 
 def families_here() -> list[Family]:
-    """Those that this processor can run, the fastest first; the last one can be run by all."""
+    """Families that this processor supports, the fastest first; the last one is supported by all."""
     from llvmlite import binding
 
     known = dict(binding.get_host_cpu_features())
-    with suppress(OSError):  # Linux on Arm tells more than LLVM
+    with suppress(OSError):  # on Arm, Linux reports more features than LLVM
         cpuinfo = Path("/proc/cpuinfo").read_text()
         known["dotprod"], known["i8mm"] = " asimddp" in cpuinfo, " i8mm" in cpuinfo
     if known.get(AMX.feature):
@@ -103,7 +103,7 @@ def families_here() -> list[Family]:
 
 @lru_cache(maxsize=1)
 def _lent() -> bool:
-    """Whether the system lends this process, and all its threads, the registers of AMX."""
+    """Whether Linux grants the AMX registers to this process and all its threads."""
     if sys.platform != "linux":
         return False
     return bool(ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA) == 0)
@@ -118,7 +118,7 @@ def usual() -> bool:
 
 @lru_cache(maxsize=1)
 def tile() -> Family:
-    """The one that serves: the fastest here, or the one that is forced by its name."""
+    """The family in use: the fastest, or the one forced by name."""
     forced = os.environ.get(FORCE)
     if forced and forced != "none":
         named = {each.name: each for each in FAMILIES}
