@@ -71,18 +71,20 @@ def outcomes(
         Q = world.draw_alone(random, fresh).X
         likely = world.posterior(Q) @ tree.covers
         hedged = HedgedClassifier(estimator, tree, accuracies[0], confidence=confidences[0])
-        hedged.fit(X, y, groups=groups)
-        p: dict[int, np.ndarray] = {}  # of each estimator that some accuracy takes
-        for i, accuracy in enumerate(accuracies):
-            for j, confidence in enumerate(confidences):
-                hedged.confidence = confidence
-                answering = id(hedged.set_accuracy(accuracy).estimator_)
-                if answering not in p:
-                    p[answering] = hedged.predict_proba(Q)
-                nodes = tree.check_labels(hedged.names_of(p[answering]).tolist())
-                right = likely[np.arange(fresh), nodes]
-                is_answer = nodes != tree.n_nodes - 1
-                figures[:, place, i, j] = right.mean(), is_answer.mean(), (right * tree.information[nodes]).mean()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a promise that cannot be kept is counted: nothing is answered
+            hedged.fit(X, y, groups=groups)
+            p: dict[int, np.ndarray] = {}  # of each estimator that some accuracy takes
+            for i, accuracy in enumerate(accuracies):
+                for j, confidence in enumerate(confidences):
+                    hedged.confidence = confidence
+                    answering = id(hedged.set_accuracy(accuracy).estimator_)
+                    if answering not in p:
+                        p[answering] = hedged.predict_proba(Q)
+                    nodes = tree.check_labels(hedged.names_of(p[answering]).tolist())
+                    right, is_answer = likely[np.arange(fresh), nodes], nodes != tree.n_nodes - 1
+                    gain = (right * tree.information[nodes]).mean()
+                    figures[:, place, i, j] = right.mean(), is_answer.mean(), gain
     return Outcome(*figures)
 
 
@@ -105,16 +107,16 @@ def hedge_rows(
             if name not in known:
                 raise unknown_name(what, name, known)
     if collections < 1 or any(n < 2 for n in sizes):
-        raise InputError(f"A collection takes 2 rows or more, and one at least; got {collections} of {list(sizes)}.")
+        raise InputError(
+            f"A simulation takes one collection at least, of 2 rows or more; got {collections} of {list(sizes)} rows."
+        )
     rows = []
     for name in worlds:
         for estimator in estimators:
             for n in sizes:
                 if progress is not None:
                     progress(f"{name}, {estimator}, {n} rows")
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # a promise that cannot be kept is counted as silent
-                    outcome = outcomes(WORLDS[name](), ESTIMATORS[estimator], n, collections, accuracies, (confidence,))
+                outcome = outcomes(WORLDS[name](), ESTIMATORS[estimator], n, collections, accuracies, (confidence,))
                 for place, accuracy in enumerate(accuracies):
                     answered = outcome.answered[:, place, 0]
                     rows.append(

@@ -16,7 +16,7 @@ def hedge_table(rows: Sequence[dict[str, Any]], collections: int) -> TextTable:
         line = [row["world"], row["estimator"], str(row["n"]), f"{row['accuracy']:g}", *figures]
         sections.setdefault((row["world"], row["estimator"]), []).append(line)
     confidence = rows[0]["confidence"]
-    title = f"Promises with confidence {confidence:g}, {collections} collections a line"
+    title = f"Promises with confidence {confidence:g}, {_collections(collections)} a line"
     numbers = ("n", "accuracy", "kept", "right", "answered", "gain", "silent")
     return TextTable(title, ("world", "estimator"), numbers, list(sections.values()))
 
@@ -29,6 +29,10 @@ def set_table(rows: Sequence[dict[str, Any]], collections: int) -> TextTable:
         figures += [f"{row['out_of_reach']:.2f}", f"{row['set_size']:.1f}"]
         line = [row["estimator"], str(row["cv"]), str(row["classes"]), str(row["n"]), *figures]
         sections.setdefault((row["estimator"], str(row["cv"])), []).append(line)
-    title = f"Prediction sets of coverage 0.9, {collections} collections a line"
+    title = f"Prediction sets of coverage 0.9, {_collections(collections)} a line"
     numbers = ("classes", "n", "unseen", "covered", "out of reach", "set size")
     return TextTable(title, ("estimator", "cv"), numbers, list(sections.values()))
+
+
+def _collections(number: int) -> str:
+    return f"{number} collection{'s' * (number != 1)}"

@@ -13,10 +13,11 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 import nearsay as ns
 from nearsay.decision.calibration import calibrate
+from nearsay.decision.confidence_bound import right_answers_needed
 from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.fold_models import FoldModels
-from nearsay.decision.guarantee import most_specific, right_answers_needed, setting_for
+from nearsay.decision.guarantee import most_specific, setting_for
 from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior import Proportional

@@ -160,11 +160,9 @@ def tail_of_correlated(right: int, n: int, accuracy: float, worth: float) -> flo
     """
     a, b = (right - 0.5) / worth + 0.5, (n - right + 0.5) / worth + 0.5
     steps = 20_000
-    # With t = x ** (1 / a) the integrand is finite where t nears 0.
     middles = [(step + 0.5) / steps for step in range(steps)]
-    density = [(1 - x ** (1 / a)) ** (b - 1) for x in middles]
-    below = sum(y for x, y in zip(middles, density, strict=True) if x <= accuracy**a)
-    return below / sum(density)
+    density = [math.exp((a - 1) * math.log(t) + (b - 1) * math.log(1 - t)) for t in middles]
+    return sum(y for t, y in zip(middles, density, strict=True) if t <= accuracy) / sum(density)
 
 
 def promised_gain(

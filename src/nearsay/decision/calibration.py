@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from nearsay.core.arrays import check_row_numbers, check_sample_weight, row_blocks
 from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
-from nearsay.decision.dependence import LEFT_OUT_EXCESS
+from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
 from nearsay.decision.fold_models import FoldModels, among, proba
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier

@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from nearsay.core.settings import check_choice
 from nearsay.decision.branches import branch_of, curves_by_branch
+from nearsay.decision.confidence_bound import right_answers_needed, rows_needed
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.rules import as_probabilities
 from nearsay.errors import InputError
@@ -244,64 +243,7 @@ def _largest(gains: Any) -> int:
     return int(np.flatnonzero(gains >= gains.max() - SAME_GAIN)[0])
 
 
-# ------------------------------------------------------------------ the guarantee as a number
-
-
-def right_answers_needed(
-    n_rows: int, accuracy: float, confidence: float | None = None, *, rows_worth_one: float = 1
-) -> int:
-    """How many of ``n_rows`` answers must be right to keep an accuracy; n_rows + 1 where even all do not suffice.
-
-    Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be
-    above the accuracy: were the true accuracy no larger, so many right answers would come up
-    more rarely than 1 − confidence. Correlated answers scatter more: ``rows_worth_one`` of them
-    count as one independent answer.
-
-    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(6, 5 / 6)
-    (55, 64, 5)
-    >>> [right_answers_needed(100, 0.9, 0.9, rows_worth_one=worth) for worth in (1, 1.4, 2)]
-    [95, 95, 96]
-    >>> right_answers_needed(4, 0.5, 0.95)             # 4 of 4 show no more than .05 ** (1/4) = .473
-    5
-    """
-    if accuracy == 0:
-        return 0  # always kept
-    if confidence is None:
-        needed = math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
-        return needed - ((needed - 1) / n_rows >= accuracy)  # an accuracy that some rows had is kept by as many
-    few, enough = 0, n_rows + 1
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        if _lower_bound(middle, n_rows, confidence, rows_worth_one) > accuracy:
-            enough = middle
-        else:
-            few = middle
-    return enough
-
-
-def _lower_bound(right: int, n_rows: int, confidence: float, rows_worth_one: float) -> float:
-    """The accuracy that so many right answers show with this confidence."""
-    # Answers of which several are worth one scatter more, but are still counted one by one: half an answer is added
-    # as in the bound of Clopper and Pearson, not half of several.
-    right_worth = (right - 0.5) / rows_worth_one + 0.5
-    wrong_worth = (n_rows - right + 0.5) / rows_worth_one + 0.5
-    return float(betaincinv(right_worth, wrong_worth, 1 - confidence))
-
-
-def _rows_needed(accuracy: float, confidence: float, rows_worth_one: float) -> float:
-    """The fewest rows that show the accuracy when all answers are right; infinite for an accuracy of 1."""
-    if accuracy == 1:
-        return math.inf
-    few, enough = 0, 1
-    while _lower_bound(enough, enough, confidence, rows_worth_one) <= accuracy:
-        few, enough = enough, 2 * enough
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        if _lower_bound(middle, middle, confidence, rows_worth_one) > accuracy:
-            enough = middle
-        else:
-            few = middle
-    return enough
+# ------------------------------------------------------------------ checks
 
 
 def check_share(name: str, share: Any, *, ends: bool) -> None:
@@ -408,7 +350,7 @@ def _not_kept(
 ) -> str:
     promise = f"An accuracy of {accuracy:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
     if confidence is not None and needed > curve.n_rows:
-        least = _rows_needed(accuracy, 1 - (1 - confidence) / n_ways, rows_worth_one)
+        least = rows_needed(accuracy, 1 - (1 - confidence) / n_ways, rows_worth_one)
         why = f" takes at least {least:g} rows, all of them right; got {curve.n_rows}."
     else:
         why = f" takes {needed} right answers to {curve.n_rows} rows, and none but the root was shown to keep it."

@@ -14,7 +14,7 @@ from nearsay.core.arrays import as_labels
 from nearsay.core.settings import check_choice
 from nearsay.decision.branches import branch_of_leaves, curves_by_branch
 from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
-from nearsay.decision.dependence import design_effect, effective_ways, rows_worth_one
+from nearsay.decision.confidence_bound import design_effect, effective_ways, rows_worth_one
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
 from nearsay.decision.guarantee import boldest_settings, check_promise, check_share, most_specific
@@ -355,16 +355,17 @@ class HedgedClassifier(AroundClassifier):
 
     def _dependence(self) -> dict[str, float]:
         """How many answers are worth one independent answer, and as how many independent ways those here count."""
-        known = [(way.past, boldest_settings(way.by_branch, self.accuracy)) for way in self._ways]
-        wrong = [past.wrong(settings) for past, settings in known if past is not None]
-        group = None if self._ways[0].past is None else self._ways[0].past.group
+        ways = self._ways
+        if self._excess > 0:  # measured with the choice of a rule in it
+            ways = [way for way in ways if way.curve.rule == ways[0].curve.rule]
         worth = rows_worth_one(self.accuracy, self._excess)
+        wrong = [way.past.wrong(boldest_settings(way.by_branch, self.accuracy)) for way in ways if way.past is not None]
+        if len(wrong) < len(ways):
+            return {"rows_worth_one": worth, "n_ways": len(ways)}
+        group = ways[0].past.group if ways[0].past is not None else None
         if group is not None:
             worth *= max(design_effect(of_way, group, self.n_calibration_) for of_way in wrong)
-        if self._excess > 0:  # measured where the way was chosen among these
-            return {"rows_worth_one": worth, "n_ways": 1}
-        n_ways = effective_ways(np.array(wrong)) if len(wrong) == len(known) else len(known)
-        return {"rows_worth_one": worth, "n_ways": n_ways}
+        return {"rows_worth_one": worth, "n_ways": effective_ways(np.array(wrong))}
 
     def _check_settings(self) -> None:
         check_choice("rule", self.rule, (AUTO, *RULES))

@@ -27,7 +27,7 @@ from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import Calibration
-from nearsay.decision.dependence import LEFT_OUT_EXCESS
+from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable

@@ -14,16 +14,17 @@ from sklearn.model_selection import GroupKFold
 
 import nearsay as ns
 from nearsay.decision.calibration import calibrate
-from nearsay.decision.conformal import ConformalClassifier
-from nearsay.decision.dependence import (
+from nearsay.decision.confidence_bound import (
     LEFT_OUT_EXCESS,
     WRONG_IN_WHOLE_GROUPS,
     design_effect,
     effective_ways,
+    right_answers_needed,
     rows_worth_one,
 )
+from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.envelope import accuracy_curve, operating_points
-from nearsay.decision.guarantee import boldest_settings, most_specific, right_answers_needed
+from nearsay.decision.guarantee import boldest_settings, most_specific
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES
 from nearsay.errors import InputError
