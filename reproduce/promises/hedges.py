@@ -19,7 +19,7 @@ from nearsay.posterior.methods.weighted import Weighted
 from reproduce.promises.worlds import WORLDS, World
 
 # So many new rows judge a collection; how likely an answer is right is known, so no noise of drawn labels is added.
-FRESH = 2000
+FRESH = 1500
 ACCURACIES = (0.8, 0.9, 0.95)
 # The seeds of the collections that settings of the bound were chosen on begin elsewhere.
 FIRST_SEED = 0
@@ -28,7 +28,7 @@ VOTES_IN_TABLES = NeighborClassifier(5, posterior="rank&votesplit")
 HALVES = {"first": slice(0, 1), "others": slice(1, None)}
 ESTIMATORS: dict[str, Any] = {
     "default": NeighborClassifier(),
-    **{name: NeighborClassifier(5, posterior=name) for name in POSTERIORS},
+    **{name: NeighborClassifier(5, posterior=make()) for name, make in POSTERIORS.items()},
     "weighted, by row": NeighborClassifier(5, posterior=Weighted(by="row")),
     "every view": NeighborClassifier(metric="auto"),
     "beside a model": NeighborClassifier(5, beside=LogisticRegression()),

@@ -21,7 +21,7 @@ from scipy.special import betaincinv
 LEFT_OUT_EXCESS = 1.0
 ALL_OF_IT_FROM = 0.25
 
-# Few wrong answers say little about how groups go wrong. So many more are counted, as if in groups that are wholly wrong.
+# Few wrong answers say little about how groups go wrong: so many more are counted, in groups that are wholly wrong.
 WRONG_IN_WHOLE_GROUPS = 0.5
 
 
