@@ -240,6 +240,38 @@ def novelty(
     print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in result["notes"]))
 
 
+@app.command()
+def promises(
+    part: Annotated[
+        str, typer.Option(metavar="hedges|sets", callback=_one_of(("hedges", "sets")), help="Which promises.")
+    ] = "hedges",
+    worlds: Annotated[str | None, typer.Option(help="Worlds, separated by commas.")] = None,
+    estimators: Annotated[str | None, typer.Option(help="Estimators, separated by semicolons.")] = None,
+    sizes: Annotated[str, typer.Option(help="Rows of a collection, separated by commas.")] = "100,300",
+    collections: Annotated[int, typer.Option(min=1, help="Collections drawn for each line.")] = 200,
+    as_json: AsJson = False,
+) -> None:
+    """How often promises are kept in simulated worlds, and how much is answered."""
+    from reproduce.promises.hedges import hedge_rows
+    from reproduce.promises.rendering import hedge_table, set_table
+    from reproduce.promises.sets import set_rows
+    from reproduce.promises.worlds import WORLDS
+
+    wanted = [int(size) for size in _names(sizes) if size.isdecimal()]
+    if len(wanted) != len(_names(sizes)) or not wanted:
+        raise typer.BadParameter(f"Whole numbers separated by commas, such as 100,300; got {sizes!r}.")
+    with show_progress("Drawing collections") as tell:
+        if part == "sets":
+            rows = set_rows(wanted, collections, tell)
+        else:
+            named = [name.strip() for name in estimators.split(";")] if estimators else ["pooled"]
+            rows = hedge_rows(_names(worlds) or list(WORLDS), named, wanted, collections, progress=tell)
+    if as_json:
+        print_json(rows)
+        return
+    print_parts(_text_table((set_table if part == "sets" else hedge_table)(rows, collections)))
+
+
 def _names(given: str | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if given else []
 

@@ -177,7 +177,7 @@ def _all_rows(images: Images) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _best_setting(curves: Sequence[Any], accuracy: float) -> tuple[int, float]:
-    """As HedgedClassifier chooses with a confidence, without its warning."""
+    """As HedgedClassifier chooses with a confidence, each rule paid for in full, and without its warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "An accuracy of")
         way, (setting,) = most_specific([{"all": curve} for curve in curves], accuracy, PROMISE_CONFIDENCE)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from scipy.io import loadmat
 
 from nearsay.decision.branches import branch_of
+from nearsay.decision.confidence_bound import right_answers_needed
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.guarantee import (
     fit_reward_shift,
     fit_reward_shifts_by_branch,
-    right_answers_needed,
     setting_for,
 )
 from nearsay.decision.rules import RULES, darts, flat

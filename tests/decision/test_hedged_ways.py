@@ -13,19 +13,22 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
 import nearsay as ns
 from nearsay.decision.calibration import calibrate
+from nearsay.decision.confidence_bound import right_answers_needed
 from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.fold_models import FoldModels
-from nearsay.decision.guarantee import most_specific, right_answers_needed, setting_for
+from nearsay.decision.guarantee import most_specific, setting_for
 from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
+from reproduce.promises.worlds import kinds_and_breeds
 from tests.decision.test_guarantee import ACCURACIES, validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
 from tests.reference import hedging as reference
-from tests.simulated_promises import TREE, kinds_and_breeds
 
+PLANE = kinds_and_breeds()
+TREE = PLANE.taxonomy
 VOTES = NeighborClassifier(9, posterior="proportional")
 
 
@@ -143,7 +146,7 @@ def test_the_better_of_twenty_equally_bad_ways_keeps_its_promise():
 
 
 def test_neighbors_left_open_answer_by_the_posterior_that_says_most_at_the_accuracy_asked():
-    X, y = kinds_and_breeds(np.random.default_rng(0), 150)
+    X, y = PLANE.draw_alone(np.random.default_rng(0), 150)[:2]
     hedged = HedgedClassifier(NeighborClassifier(5, posterior="auto"), TREE, 0.8).fit(X, y)
     offered = {id(way.estimator): way.estimator for way in hedged._ways}
     assert len(offered) > 1
@@ -165,7 +168,7 @@ def test_a_posterior_that_was_named_is_the_only_one():
 
 @pytest.mark.parametrize("cv", ["split", 3])
 def test_where_rows_are_held_out_the_posterior_stays_what_was_chosen(cv):
-    X, y = kinds_and_breeds(np.random.default_rng(0), 120)
+    X, y = PLANE.draw_alone(np.random.default_rng(0), 120)[:2]
     hedged = HedgedClassifier(NeighborClassifier(5, posterior="auto"), TREE, 0.8, cv=cv).fit(X, y)
     assert len({id(way.estimator) for way in hedged._ways}) == 1
 
@@ -198,7 +201,7 @@ def test_to_a_model_that_has_not_seen_a_class_it_has_probability_0():
 
 def crowded(random: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Kinds and breeds with thirty columns of noise, so that a model of few rows is too sure of itself."""
-    X, y = kinds_and_breeds(random, n)
+    X, y, _ = PLANE.draw_alone(random, n)
     return np.hstack([X, random.normal(size=(n, 30))]), y
 
 

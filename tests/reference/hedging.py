@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
+import numpy as np
 from scipy.stats import beta
 
 Parents = Sequence[Sequence[int]]
@@ -139,3 +141,67 @@ def most_said(
             if (right, gain) in beside and keeps(right, len(rows), accuracy, None):
                 most = max(most, gain)
     return most
+
+
+# ------------------------------------------------------------------ promises with a confidence
+
+
+def tail(right: int, n: int, accuracy: float) -> Fraction:
+    """How likely so many right answers or more are where each of n is right with this probability."""
+    p = Fraction(accuracy)
+    return sum((math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(right, n + 1)), Fraction(0))
+
+
+def tail_of_correlated(right: int, n: int, accuracy: float, worth: float) -> float:
+    """The same where ``worth`` answers are worth one: the incomplete beta integral, by summing small steps.
+
+    With ``worth`` 1 it is the tail of the binomial; otherwise of the distribution between whole numbers that has
+    ``worth`` times its variance, half an answer added at the end that is counted.
+    """
+    a, b = (right - 0.5) / worth + 0.5, (n - right + 0.5) / worth + 0.5
+    steps = 20_000
+    middles = [(step + 0.5) / steps for step in range(steps)]
+    density = [math.exp((a - 1) * math.log(t) + (b - 1) * math.log(1 - t)) for t in middles]
+    return sum(y for t, y in zip(middles, density, strict=True) if t <= accuracy) / sum(density)
+
+
+def promised_gain(
+    rows: Sequence[Sequence[float]],
+    labels: Sequence[int],
+    parents: Parents,
+    rule: str,
+    accuracy: float,
+    confidence: float,
+) -> float:
+    """The largest gain of the settings passed before the first failure, from the safest to the boldest."""
+    most = 0.0
+    for setting in sorted(settings_that_matter(rows, parents, rule), reverse=True):
+        right, gain = right_and_gain(rows, labels, parents, rule, setting)
+        if not tail(right, len(rows), accuracy) < 1 - Fraction(confidence):
+            break
+        most = max(most, gain)
+    return most
+
+
+def design_effect(wrong: Sequence[bool], groups: Sequence[int], whole_groups: float) -> float:
+    """How many answers are worth one, from all pairs of rows within a group."""
+    n, share = len(wrong), sum(wrong) / len(wrong)
+    together = total = pairs = 0.0
+    for i in range(n):
+        total += (wrong[i] - share) ** 2
+        for j in range(n):
+            if groups[i] == groups[j]:
+                together += (wrong[i] - share) * (wrong[j] - share)
+                pairs += 1
+    return max(1.0, (together + whole_groups * pairs / n) / (total + whole_groups))
+
+
+def effective_ways(wrong: Sequence[Sequence[bool]]) -> float:
+    """From the correlation of every two ways."""
+    squares = []
+    for one in range(len(wrong)):
+        for other in range(one):
+            a, b = (np.array(wrong[way], float) for way in (one, other))
+            constant = a.std() == 0 or b.std() == 0
+            squares.append(0.0 if constant else float(np.corrcoef(a, b)[0, 1]) ** 2)
+    return 1 + (len(wrong) - 1) * (1 - sum(squares) / len(squares)) if squares else 1.0

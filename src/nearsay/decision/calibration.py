@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from nearsay.core.arrays import check_row_numbers, check_sample_weight, row_blocks
 from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
+from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
 from nearsay.decision.fold_models import FoldModels, among, proba
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
@@ -29,9 +30,8 @@ from nearsay.search.shards import ShardedRows
 # One row in so many is held out where a part of the rows is.
 HELD_OUT = 5
 
-# Rows that both teach and judge are correlated: the share of right answers among them scatters around that of new
-# rows with 1 to 2 times the variance of as many rows held out (measured over posteriors, k and n; docs/guarantees.md).
-LEFT_OUT_ROWS_WORTH_ONE = 2
+# So many folds of groups are left out in turn where an estimator cannot leave out a group by itself.
+GROUP_FOLDS = 5
 
 # What a hedge may take instead of the posterior that past cases chose.
 FINE_POSTERIORS = ("weighted", "pooled")
@@ -53,11 +53,12 @@ class Calibration:
         True where the model was fitted without the row's class: no set of its classes could hold it.
     n_unasked : int
         Rows that were drawn as well, but kept for fitting because each is the only one of its class.
-    rows_worth_one : int
-        How many of these rows are worth one independent row: 1 where they were held out of the fitted classifier, more
-        where it was fitted on them and only the models that judged them were not.
+    excess : float
+        How much more than independent answers these scatter (``rows_worth_one``): 0 where the rows were held out of
+        the fitted classifier, more where it was fitted on them and only the models that judged them were not.
     in_blocks : function, or None
         Gives what ``probabilities`` does not hold, as ``blocks`` does.
+    groups : (n_calibration,) the number of the group of each row, or None where each is a group of its own.
     """
 
     estimator: Any
@@ -65,8 +66,9 @@ class Calibration:
     probabilities: np.ndarray
     unseen: np.ndarray
     n_unasked: int = 0
-    rows_worth_one: int = 1
+    excess: float = 0.0
     in_blocks: Callable[[], Iterator[Block]] | None = None
+    groups: np.ndarray | None = None
 
     def blocks(self) -> Iterator[Block]:
         """(places among the calibration rows, their probabilities): each row once, in any order."""
@@ -82,9 +84,9 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator: Any
     cv: Any
 
-    def _fit_estimator(self, X: Any, y: Any, sample_weight: Any) -> Calibration:
+    def _fit_estimator(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Calibration:
         """Fit the estimator, copy its attributes about the data, and give the calibration."""
-        calibration = calibrate(self.estimator, X, y, self.cv, sample_weight)
+        calibration = calibrate(self.estimator, X, y, self.cv, sample_weight, groups)
         self._take_over(calibration)
         return calibration
 
@@ -117,7 +119,7 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None) -> Calibration:
+def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None, groups: Any = None) -> Calibration:
     """Fit a copy of the estimator, and get probabilities of rows that it, or copies of it, were not fitted to.
 
     Parameters
@@ -133,42 +135,87 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None
         How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is left out
         altogether. Each other row counts once in a guarantee, which is about new rows: weights do
         not say how often such rows will come.
+    groups : (n_rows,), optional
+        The group of each row, such as a patient or a video: no row is judged by rows of its own group. An estimator
+        whose ``fit`` takes no groups is fitted without each of five folds of groups where it would leave rows out.
     """
     is_fitted = isinstance(cv, str) and cv == "prefit"
     if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):
         X = estimator.opened(X)  # rows in files
     X, y = _checked(estimator, X, y)
     weights = None if sample_weight is None else _checked_weights(estimator, sample_weight, len(y), is_fitted)
+    group = None if groups is None else _checked_groups(groups, len(y))
     if is_fitted:
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
             return _proba_in_blocks(estimator, X, y)
-        return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool))
+        return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group)
     if cv is None and hasattr(estimator, "leave_one_out_proba"):
-        if len(y) < 2:
-            raise InputError(f"Leaving a row out takes others to judge it by, but got n_samples={len(y)}.")
-        fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)))
-        if hasattr(fitted, "left_out_blocks"):
-            return _left_out_in_blocks(fitted, y, weights)
-        p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
-        if weights is not None:
-            y, p = y[weights > 0], p[weights > 0]
-        _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
-        return Calibration(fitted, y, p, counts[place] == 1, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+        if group is not None and not has_fit_parameter(estimator, "groups"):
+            return _cross_validated(estimator, X, y, GROUP_FOLDS, weights, group)
+        return _left_out(estimator, X, y, weights, group)
     if hasattr(estimator, "left_out_blocks"):
         raise InputError(
             "Rows in shards are calibrated on by leaving each out (cv=None), or are others than the estimator was"
             f' fitted to (cv="prefit"); got cv={cv!r}.'
         )
     if cv is None or (isinstance(cv, str) and cv == "split"):
-        counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        return _held_out(estimator, X, y, weights, group)
+    return _cross_validated(estimator, X, y, cv, weights, group)
+
+
+def _left_out(
+    estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, group: np.ndarray | None
+) -> Calibration:
+    """Every row is answered by the others, those of its group excepted."""
+    if len(y) < 2:
+        raise InputError(f"Leaving a row out takes others to judge it by, but got n_samples={len(y)}.")
+    by_group = {} if group is None else {"groups": group}
+    fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **by_group)
+    if hasattr(fitted, "left_out_blocks"):
+        return _left_out_in_blocks(fitted, y, weights)
+    p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
+    counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
+    y, p, group = y[counted], p[counted], None if group is None else group[counted]
+    _, place = np.unique(y, return_inverse=True)
+    if group is None:
+        alone = np.bincount(place) == 1
+    else:
+        alone = np.bincount(np.unique(np.column_stack([place, group]), axis=0)[:, 0]) == 1
+    return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group)
+
+
+def _held_out(
+    estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, group: np.ndarray | None
+) -> Calibration:
+    """A fifth of the rows is held out, or of the groups."""
+    counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+    if group is None:
         order = _content_order(X, y)
         places = None if order is None else np.searchsorted(counted, order[np.isin(order, counted)])
         train, held_out, alone = (counted[rows] for rows in hold_out(y[counted], places))
-        fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
-        p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
-        return Calibration(fitted, y[held_out], p, np.zeros(len(held_out), bool), n_unasked=len(alone))
-    return _cross_validated(estimator, X, y, cv, weights)
+    else:
+        train, held_out = (counted[rows] for rows in _folds(HELD_OUT, y[counted], y[counted], group[counted])[0])
+        known = np.isin(y[held_out], y[train])
+        held_out, alone = held_out[known], held_out[~known]
+    fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
+    p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
+    unseen, of_group = np.zeros(len(held_out), bool), None if group is None else group[held_out]
+    return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group)
+
+
+def _checked_groups(groups: Any, n_rows: int) -> np.ndarray:
+    """The number of the group of each row."""
+    given = np.asarray(groups)
+    if given.shape != (n_rows,):
+        raise InputError(f"groups must name one group for each of the {n_rows} rows; got shape {given.shape}.")
+    names, number = np.unique(given, return_inverse=True)
+    if len(names) < 2:
+        raise InputError(
+            f"All {n_rows} rows are of one group, {names[0].item()!r}: none can be judged by others. Pass rows of"
+            " several groups, or no groups."
+        )
+    return number
 
 
 def _checked_weights(estimator: Any, sample_weight: Any, n_rows: int, is_fitted: bool) -> np.ndarray:
@@ -206,7 +253,7 @@ def _left_out_in_blocks(fitted: Any, y: np.ndarray, weights: np.ndarray | None) 
             counted = place[rows] >= 0
             yield place[rows][counted], p[counted]
 
-    known: dict[str, Any] = {"rows_worth_one": LEFT_OUT_ROWS_WORTH_ONE, "in_blocks": blocks}
+    known: dict[str, Any] = {"excess": LEFT_OUT_EXCESS, "in_blocks": blocks}
     return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), counts[of_class] == 1, **known)
 
 
@@ -222,7 +269,9 @@ def _proba_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibrati
     return Calibration(estimator, y[numbers], nothing, np.zeros(len(numbers), bool), in_blocks=blocks)
 
 
-def other_posteriors(calibration: Calibration, X: Any, y: Any, sample_weight: Any = None) -> Iterator[Calibration]:
+def other_posteriors(
+    calibration: Calibration, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+) -> Iterator[Calibration]:
     """The same neighbors with other posteriors, where past cases chose the posterior; otherwise none.
 
     They chose by log posterior, over all rows. What says the most at a high accuracy may be another one of those that
@@ -244,7 +293,7 @@ def other_posteriors(calibration: Calibration, X: Any, y: Any, sample_weight: An
             other.set_params(n_neighbors=tried[name].n_neighbors)
         if template is not estimator:
             other = clone(estimator).set_params(estimator=other)
-        yield calibrate(other, X, y, None, sample_weight)
+        yield calibrate(other, X, y, None, sample_weight, groups)
 
 
 def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -262,11 +311,13 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     return X, y
 
 
-def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any, weights: np.ndarray | None) -> Calibration:
+def _cross_validated(
+    estimator: Any, X: Any, y: np.ndarray, cv: Any, weights: np.ndarray | None, group: np.ndarray | None
+) -> Calibration:
     counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
     classes = np.unique(y[counted])
     models, fitted_on, rows, p, unseen = [], [], [], [], []
-    for rest_of_all, fold_of_all in _folds(cv, X, y):
+    for rest_of_all, fold_of_all in _folds(cv, X, y, group):
         train, fold = rest_of_all[counted[rest_of_all]], fold_of_all[counted[fold_of_all]]
         if not len(fold):
             continue
@@ -276,8 +327,11 @@ def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any, weights: np
         rows.append(fold)
         p.append(among(classes, model, proba(model, _safe_split(estimator, X, None, fold, train)[0])))
         unseen.append(~np.isin(y[fold], model.classes_))
-    parts = (y[np.concatenate(rows)], np.concatenate(p), np.concatenate(unseen))
-    return Calibration(FoldModels.of(models, fitted_on, classes), *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+    judged = np.concatenate(rows)
+    parts = (y[judged], np.concatenate(p), np.concatenate(unseen))
+    of_group = None if group is None else group[judged]
+    together = FoldModels.of(models, fitted_on, classes)
+    return Calibration(together, *parts, excess=LEFT_OUT_EXCESS, groups=of_group)
 
 
 def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:
@@ -327,15 +381,17 @@ def hold_out(y: np.ndarray, order: np.ndarray | None = None) -> tuple[np.ndarray
     return order[np.setdiff1d(np.arange(len(y)), held_out)], order[held_out], order[every_fifth[alone]]
 
 
-def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Row numbers to fit on and to ask about, of every fold."""
-    from sklearn.model_selection import check_cv
+def _folds(cv: Any, X: Any, y: np.ndarray, group: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Row numbers to fit on and to ask about, of every fold; a number of folds of groups leaves each group whole."""
+    from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
     expected = 'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter'
     if isinstance(cv, str) or (isinstance(cv, int | np.integer) and (isinstance(cv, bool) or cv < 2)):
         raise InputError(f"{expected}; got {cv!r}.")
+    if group is not None and isinstance(cv, int | np.integer):
+        cv = StratifiedGroupKFold(min(int(cv), len(np.unique(group))))
     try:
-        folds = [tuple(fold) for fold in check_cv(cv, y, classifier=True).split(X, y)]
+        folds = [tuple(fold) for fold in check_cv(cv, y, classifier=True).split(X, y, group)]
         checked = [(check_row_numbers(train, len(y)), check_row_numbers(fold, len(y))) for train, fold in folds]
     except (TypeError, ValueError) as error:
         raise InputError(f"{expected}, that can split these {len(y)} rows; got {cv!r} ({error}).") from error

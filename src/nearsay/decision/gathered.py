@@ -64,10 +64,12 @@ def gather(
     order = np.concatenate(places)
     all_points = {rule: _in_order(points.pop(rule), order) for rule in rules}
     past, in_turn = {}, np.flatnonzero(is_kept)
+    group = None if calibration.groups is None else np.unique(calibration.groups[kept], return_inverse=True)[1]
     for rule in rules:
         of_kept = _in_order(kept_points.pop(rule), np.searchsorted(in_turn, order[is_kept[order]]))
         p = of_kept.take(np.searchsorted(in_turn, kept)).settings
-        past[rule] = past_answers(all_points[rule].take(kept), p, calibration.labels[kept], branch[kept], taxonomy)
+        of_cases = (calibration.labels[kept], branch[kept], taxonomy, group)
+        past[rule] = past_answers(all_points[rule].take(kept), p, *of_cases)
     return Gathered(all_points, past, branch)
 
 

@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from nearsay.core.settings import check_choice
 from nearsay.decision.branches import branch_of, curves_by_branch
+from nearsay.decision.confidence_bound import right_answers_needed, rows_needed
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.rules import as_probabilities
 from nearsay.errors import InputError
@@ -88,7 +87,7 @@ def setting_for(
     confidence: float | None = None,
     method: str = "bisection",
     *,
-    rows_worth_one: int = 1,
+    rows_worth_one: float = 1,
 ) -> float:
     """Read from a curve the setting that keeps an accuracy: one curve serves every accuracy.
 
@@ -150,7 +149,8 @@ def most_specific(
     accuracy: float,
     confidence: float | None = None,
     *,
-    rows_worth_one: int = 1,
+    rows_worth_one: float = 1,
+    n_ways: float | None = None,
 ) -> tuple[int, np.ndarray]:
     """Find which of several candidates has the largest gain while it keeps an accuracy, and at which settings.
 
@@ -160,13 +160,15 @@ def most_specific(
 
     With a confidence a candidate may use the settings that fixed-sequence testing accepts: all of them hold together.
     Choosing among m candidates is paid for: each is held to confidence 1 − (1 − confidence) / m, so that all of them
-    hold together, and with them the one chosen.
+    hold together, and with them the one chosen. Candidates that are wrong about the same rows count as fewer.
 
     Parameters
     ----------
     candidates : sequence of {branch: AccuracyCurve or None}
         All of the same rows, as ``curves_by_branch`` gives them.
     rows_worth_one : as in ``right_answers_needed``.
+    n_ways : float, default: the number of candidates
+        As how many independent ones they count (``effective_ways``).
 
     Returns
     -------
@@ -181,7 +183,8 @@ def most_specific(
     (0, array([1.]))
     """
     check_promise(accuracy, confidence)
-    tested = None if confidence is None else 1 - (1 - confidence) / len(candidates)
+    n_ways = len(candidates) if n_ways is None else n_ways
+    tested = None if confidence is None else 1 - (1 - confidence) / n_ways
     best = [
         [
             _most_gain(curve, accuracy, tested, rows_worth_one) if curve is not None else NOTHING
@@ -198,9 +201,19 @@ def most_specific(
             warnings.warn(_no_row(name), UserWarning, stacklevel=3)
         elif setting == math.inf:
             needed = right_answers_needed(curve.n_rows, accuracy, tested, rows_worth_one=rows_worth_one)
-            words = _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one, len(candidates))
+            words = _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one, n_ways)
             warnings.warn(whose + words, UserWarning, stacklevel=3)
     return place, settings
+
+
+def boldest_settings(by_branch: Mapping[Any, AccuracyCurve | None], accuracy: float) -> np.ndarray:
+    """The smallest setting of each branch at which its rows keep the accuracy, without a confidence: (n_branches,)."""
+    return np.array(
+        [
+            math.inf if curve is None else _exact(curve, accuracy, right_answers_needed(curve.n_rows, accuracy))
+            for curve in by_branch.values()
+        ]
+    )
 
 
 # Of a branch without rows: the root, without any gain.
@@ -208,7 +221,7 @@ NOTHING = (math.inf, 0.0, 0)
 
 
 def _most_gain(
-    curve: AccuracyCurve, accuracy: float, confidence: float | None, rows_worth_one: int
+    curve: AccuracyCurve, accuracy: float, confidence: float | None, rows_worth_one: float
 ) -> tuple[float, float, int]:
     """The setting with the largest gain of those that keep the accuracy, its gain, and the number of rows."""
     needed = right_answers_needed(curve.n_rows, accuracy, confidence, rows_worth_one=rows_worth_one)
@@ -230,47 +243,7 @@ def _largest(gains: Any) -> int:
     return int(np.flatnonzero(gains >= gains.max() - SAME_GAIN)[0])
 
 
-# ------------------------------------------------------------------ the guarantee as a number
-
-
-def right_answers_needed(
-    n_rows: int, accuracy: float, confidence: float | None = None, *, rows_worth_one: int = 1
-) -> int:
-    """How many of ``n_rows`` answers must be right to keep an accuracy; n_rows + 1 where even all do not suffice.
-
-    Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be
-    above the accuracy: were the true accuracy no larger, so many right answers would come up
-    more rarely than 1 − confidence. Correlated answers scatter more: ``rows_worth_one`` of them
-    count as one independent answer.
-
-    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(6, 5 / 6)
-    (55, 64, 5)
-    >>> right_answers_needed(100, 0.55, 0.95, rows_worth_one=2) / 2, right_answers_needed(50, 0.55, 0.95)
-    (34.0, 34)
-    >>> right_answers_needed(4, 0.5, 0.95)             # 4 of 4 show no more than .05 ** (1/4) = .473
-    5
-    """
-    if accuracy == 0:
-        return 0  # always kept
-    if confidence is None:
-        needed = math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
-        return needed - ((needed - 1) / n_rows >= accuracy)  # an accuracy that some rows had is kept by as many
-    few, enough = 0, n_rows + 1
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        right, wrong = middle / rows_worth_one, (n_rows - middle) / rows_worth_one
-        if betaincinv(right, wrong + 1, 1 - confidence) > accuracy:
-            enough = middle
-        else:
-            few = middle
-    return enough
-
-
-def _rows_needed(accuracy: float, confidence: float, rows_worth_one: int) -> float:
-    """The fewest rows that show the accuracy when all answers are right; infinite for an accuracy of 1."""
-    if accuracy == 1:
-        return math.inf
-    return math.floor(rows_worth_one * math.log(1 - confidence) / math.log(accuracy)) + 1
+# ------------------------------------------------------------------ checks
 
 
 def check_share(name: str, share: Any, *, ends: bool) -> None:
@@ -301,7 +274,7 @@ def _search(
     confidence: float | None,
     method: str,
     whose: str = "",
-    rows_worth_one: int = 1,
+    rows_worth_one: float = 1,
 ) -> float:
     check_choice("method", method, SEARCHES)
     check_promise(accuracy, confidence)
@@ -372,12 +345,12 @@ def _not_kept(
     confidence: float | None,
     needed: int,
     setting: float,
-    rows_worth_one: int,
-    n_ways: int = 1,
+    rows_worth_one: float,
+    n_ways: float = 1,
 ) -> str:
     promise = f"An accuracy of {accuracy:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
     if confidence is not None and needed > curve.n_rows:
-        least = _rows_needed(accuracy, 1 - (1 - confidence) / n_ways, rows_worth_one)
+        least = rows_needed(accuracy, 1 - (1 - confidence) / n_ways, rows_worth_one)
         why = f" takes at least {least:g} rows, all of them right; got {curve.n_rows}."
     else:
         why = f" takes {needed} right answers to {curve.n_rows} rows, and none but the root was shown to keep it."

@@ -14,9 +14,10 @@ from nearsay.core.arrays import as_labels
 from nearsay.core.settings import check_choice
 from nearsay.decision.branches import branch_of_leaves, curves_by_branch
 from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
+from nearsay.decision.confidence_bound import design_effect, effective_ways, rows_worth_one
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
-from nearsay.decision.guarantee import check_promise, check_share, most_specific
+from nearsay.decision.guarantee import boldest_settings, check_promise, check_share, most_specific
 from nearsay.decision.hedge_evidence import HedgeEvidence, hedge_evidence
 from nearsay.decision.records import PastAnswers
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
@@ -72,9 +73,10 @@ class HedgedClassifier(AroundClassifier):
         None: the calibration rows keep the accuracy. Otherwise how sure to be
         that new rows do, though the setting was searched for (fixed-sequence
         testing). Rows that the estimator was also fitted on (leave-one-out,
-        folds) are correlated: two of them count as one that was held out.
-        Where one of m ways to answer is chosen, each is held to confidence
-        1 − (1 − ``confidence``) / m.
+        folds) are correlated, and so are rows of a group: more than one of
+        them count as one that was held out. Where one of m ways to answer is
+        chosen, each is held to confidence 1 − (1 − ``confidence``) / m; ways
+        that are wrong about the same rows count as fewer.
     rule : {"auto", "darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="auto"
         How answers become less specific. "auto": "darts" or
         "fixed-threshold", whichever says more at the accuracy asked for.
@@ -143,7 +145,7 @@ class HedgedClassifier(AroundClassifier):
         self.cv = cv
         self.branches = branches
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HedgedClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> HedgedClassifier:
         """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it was not fitted to.
 
         Parameters
@@ -154,12 +156,15 @@ class HedgedClassifier(AroundClassifier):
             How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
             left out altogether. The promise counts each other row once: it is about new rows, and weights do not
             say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
+        groups : (n_rows,), optional
+            The group of each row, such as a patient, a video or a writer. No row is judged by rows of its group, and
+            the promise is about rows of new groups: answers to rows of one group that go wrong together count as
+            fewer. An estimator whose ``fit`` takes no groups is judged by five folds of groups where ``cv`` is None.
         """
         self._check_settings()
-        calibration = self._fit_estimator(X, y, sample_weight)
-        return self._calibrate(
-            [calibration, *(other_posteriors(calibration, X, y, sample_weight) if self.cv is None else [])]
-        )
+        calibration = self._fit_estimator(X, y, sample_weight, groups)
+        others = other_posteriors(calibration, X, y, sample_weight, groups) if self.cv is None else []
+        return self._calibrate([calibration, *others])
 
     @classmethod
     def calibrated(
@@ -205,7 +210,7 @@ class HedgedClassifier(AroundClassifier):
         self._names = _as_array(self.taxonomy_.nodes)
         branches = [self.taxonomy_.root] if self.branches is None else self.branches
         self._branch_of_leaves = branch_of_leaves(self.taxonomy_, branches)
-        self._rows_worth_one = offered[0].rows_worth_one
+        self._excess = max(one.excess for one in offered)
         self._ways = [way for one in offered for way in self._ways_of(one, branches)]
         self._read_settings()
         return self
@@ -343,11 +348,24 @@ class HedgedClassifier(AroundClassifier):
     def _read_settings(self) -> None:
         """Take the way that says the most at the accuracy asked for, and its settings."""
         curves = [way.by_branch for way in self._ways]
-        place, self.settings_ = most_specific(
-            curves, self.accuracy, self.confidence, rows_worth_one=self._rows_worth_one
-        )
+        how = {} if self.confidence is None else self._dependence()
+        place, self.settings_ = most_specific(curves, self.accuracy, self.confidence, **how)
         self._way = self._ways[place]
         self.estimator_, self._curve = self._way.estimator, self._way.curve
+
+    def _dependence(self) -> dict[str, float]:
+        """How many answers are worth one independent answer, and as how many independent ways those here count."""
+        ways = self._ways
+        if self._excess > 0:  # measured with the choice of a rule in it
+            ways = [way for way in ways if way.curve.rule == ways[0].curve.rule]
+        worth = rows_worth_one(self.accuracy, self._excess)
+        wrong = [way.past.wrong(boldest_settings(way.by_branch, self.accuracy)) for way in ways if way.past is not None]
+        if len(wrong) < len(ways):
+            return {"rows_worth_one": worth, "n_ways": len(ways)}
+        group = ways[0].past.group if ways[0].past is not None else None
+        if group is not None:
+            worth *= max(design_effect(of_way, group, self.n_calibration_) for of_way in wrong)
+        return {"rows_worth_one": worth, "n_ways": effective_ways(np.array(wrong))}
 
     def _check_settings(self) -> None:
         check_choice("rule", self.rule, (AUTO, *RULES))

@@ -30,6 +30,7 @@ class PastAnswers:
     p, right : (n_points,)
     branch : (n_cases,) places in the branches of the promise.
     root : int, the number of the node that says nothing.
+    group : (n_cases,) the number of the group of each case, or None where each is alone.
     """
 
     points: OperatingPoints
@@ -37,6 +38,12 @@ class PastAnswers:
     right: np.ndarray
     branch: np.ndarray
     root: int
+    group: np.ndarray | None = None
+
+    def wrong(self, settings: np.ndarray) -> np.ndarray:
+        """Which cases get a wrong answer at these settings, one for each branch: (n_cases,)."""
+        answers: np.ndarray = ~self.right[self.points.places(settings[self.branch])]
+        return answers
 
     def record(self, settings: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> list[dict[str, Any] | None]:
         """For each answer, how many past cases were answered at a probability like this, and how many of them rightly.
@@ -96,7 +103,12 @@ def probabilities_of(points: OperatingPoints, p_leaf: np.ndarray, taxonomy: Taxo
 
 
 def past_answers(
-    points: OperatingPoints, p: np.ndarray, labels: np.ndarray, branch: np.ndarray, taxonomy: Taxonomy
+    points: OperatingPoints,
+    p: np.ndarray,
+    labels: np.ndarray,
+    branch: np.ndarray,
+    taxonomy: Taxonomy,
+    group: np.ndarray | None = None,
 ) -> PastAnswers:
     """The answers at the operating points of the cases that are kept.
 
@@ -105,8 +117,8 @@ def past_answers(
     points : OperatingPoints of the cases.
     p : (n_points,) as ``probabilities_of`` gives them.
     labels : (n_cases,) names of nodes.
-    branch : (n_cases,)
+    branch, group : (n_cases,)
     """
     truth = taxonomy.check_labels(labels)
     right = taxonomy.covers_label(points.nodes, np.repeat(truth, np.diff(points.starts)))
-    return PastAnswers(points, p, right, branch, taxonomy.n_nodes - 1)
+    return PastAnswers(points, p, right, branch, taxonomy.n_nodes - 1, group)

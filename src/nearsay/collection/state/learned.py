@@ -27,7 +27,8 @@ from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
-from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
+from nearsay.decision.calibration import Calibration
+from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
@@ -158,7 +159,7 @@ class Learned:
                 classifier.classes_[classifier.labels_],
                 classifier.leave_one_out_proba(),
                 np.bincount(classifier.labels_)[classifier.labels_] == 1,
-                rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE,
+                excess=LEFT_OUT_EXCESS,
             )
             learned.hedge = HedgedClassifier.calibrated(calibration, taxonomy).without_estimator()
         return learned
