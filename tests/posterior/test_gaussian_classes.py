@@ -17,7 +17,8 @@ from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.views import gaussian_classes, model_beside
-from nearsay.posterior.views.gaussian_classes import OUTERMOST, GaussianClasses
+from nearsay.encode.column_quantiles import OUTERMOST
+from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, gaussians_beside, stacked_models
 from nearsay.posterior.views.row_transforms import principal_directions
 from nearsay.posterior.views.views import with_further

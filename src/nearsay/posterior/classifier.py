@@ -23,9 +23,11 @@ from nearsay.posterior.choice.fit_checks import (
     checked_items_and_labels,
     checked_metric,
     seed_of,
+    table_to_encode,
 )
 from nearsay.posterior.choice.fitting import FitOptions, is_precomputed
 from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.methods.custom_posterior import PosteriorLike
 from nearsay.posterior.methods.named import Auto, PosteriorName, is_auto
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
@@ -200,7 +202,10 @@ class NeighborClassifier(NeighborEstimator):
         """
         options = fit_options(self, beside_proba)
         distance = None if is_auto_metric(options.metric) else as_distance(options.metric)
-        X, y = checked_items_and_labels(self, distance, X, y)
+        self.table_ = table_to_encode(self, distance, X)
+        X, y = checked_items_and_labels(self, distance, X if self.table_ is None else self.table_.rows, y)
+        if self.table_ is not None:
+            self.table_.name_columns(self)
         ids = as_ids(ids, len(y))
         held, weights = rows_that_count(sample_weight, len(y))
         given, rows, others = y, X, None
@@ -220,8 +225,16 @@ class NeighborClassifier(NeighborEstimator):
     def check_queries(self, X: Any) -> Any:
         """Queries as the model takes them, or an error that says what is wrong with them."""
         check_is_fitted(self)
+        if self.table_ is not None:
+            return self.table_.encoded(self.table_.read(self, X))
         X = checked_items(self, self.model_.views.first.search.distance_, X)
         return X[:, self.rows_.held] if is_precomputed(self.metric) and self.rows_.held is not None else X
+
+    @in_jobs
+    def explain(self, X: Any) -> EvidenceList[Evidence]:
+        """As in ``NeighborEstimator``; of a table with words or gaps, each neighbor says what it has in common."""
+        evidence = super().explain(X)
+        return evidence if self.table_ is None else self.table_.compared(self, X, evidence)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
