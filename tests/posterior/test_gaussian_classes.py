@@ -11,13 +11,13 @@ from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
 from nearsay import load, save
+from nearsay.encode.column_quantiles import OUTERMOST
 from nearsay.learn.whitening import around_class_means, ledoit_wolf, shrunk_covariance
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.views import gaussian_classes, model_beside
-from nearsay.encode.column_quantiles import OUTERMOST
 from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, gaussians_beside, stacked_models
 from nearsay.posterior.views.row_transforms import principal_directions

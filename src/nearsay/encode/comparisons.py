@@ -15,15 +15,15 @@ SAME_SHOWN, DIFFERENT_SHOWN = 3, 3
 
 
 def comparison(encoder: TableEncoder, one: Sequence[Any], other: Sequence[Any]) -> str:
-    """Two rows in a sentence: columns that are equal, then those that differ, the farthest apart first.
+    """Two rows in a sentence: columns that are equal, then those that differ, the farthest apart first, then gaps.
 
     Parameters
     ----------
     one, other : the cells of a row each, in the columns that the encoder keeps: a number, a text, or None for a gap.
 
-    >>> encoder = TableEncoder(min_rows=1).fit([["basic", 39500.0, 3.0], ["gold", 41000.0, 4.0], ["basic", 90000.0, 9.0]])
+    >>> encoder = TableEncoder(min_rows=1).fit([["basic", 39500.0, 3.0], ["gold", 41000.0, 4.0], ["basic", 900.0, 9.0]])
     >>> comparison(encoder, ["basic", 41000.0, 3.0], ["basic", 39500.0, None])
-    'same x0, x2 3 against nothing, x1 41,000 against 39,500'
+    'same x0, x1 41,000 against 39,500, x2 3 against nothing'
     """
     same, different = [], []
     for column, a, b in zip(encoder.columns_, one, other, strict=True):
@@ -34,10 +34,10 @@ def comparison(encoder: TableEncoder, one: Sequence[Any], other: Sequence[Any]) 
             continue
         apart = float(np.square(np.subtract(*(column.encode(_cells(column, value)) for value in (a, b)))).sum())
         shown = f"{column.name} {shown_cell(column, a)} against {shown_cell(column, b)}"
-        different.append((apart, shown))
-    different.sort(key=lambda each: -each[0])
+        different.append((a is None or b is None, -apart, shown))
+    different.sort(key=lambda each: each[:2])
     parts = [f"same {_listed(same)}"] if same else []
-    parts += [shown for _, shown in different[:DIFFERENT_SHOWN]]
+    parts += [shown for *_, shown in different[:DIFFERENT_SHOWN]]
     more = len(different) - DIFFERENT_SHOWN
     return ", ".join([*parts, *([f"{more} more"] if more > 0 else [])])
 

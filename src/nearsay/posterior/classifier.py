@@ -14,6 +14,7 @@ from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import with_hints
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import Metric, as_distance
+from nearsay.encode.encoded_table import EncodedTable
 from nearsay.posterior.choice.candidate_views import is_auto_metric
 from nearsay.posterior.choice.fit_checks import (
     check_answering,
@@ -129,7 +130,8 @@ class NeighborClassifier(NeighborEstimator):
     labels_ : (n_rows,) the class number of every training row; −1 where all rows of its class have weight 0.
     posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
-    n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
+    table_ : EncodedTable, how a table with words, dates or gaps was encoded; None of any other X.
+    n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table.
 
     Examples
     --------
@@ -148,6 +150,8 @@ class NeighborClassifier(NeighborEstimator):
     Of 5 past cases with a probability like this, 5 were right (57 to 100%).
     Novelty 0.04: about 4% of the rows here are less unusual.
     """
+
+    table_: EncodedTable | None = None
 
     @with_hints(INSTEAD)
     def __init__(
@@ -184,7 +188,8 @@ class NeighborClassifier(NeighborEstimator):
         Parameters
         ----------
         X : (n_rows, n_columns) numbers (array, pandas or polars DataFrame), or items that ``metric`` compares.
-            They are held, not copied.
+            They are held, not copied. A table may also hold words, dates and gaps: a ``TableEncoder`` makes numbers
+            of its columns, in ``fit`` and in queries.
         y : (n_rows,) labels: strings, whole numbers or booleans.
         sample_weight : (n_rows,) numbers of at least 0, optional
             How much each row counts: its vote as a neighbor ("proportional",

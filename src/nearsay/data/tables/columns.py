@@ -27,6 +27,8 @@ PART_NAMES = ("split", "fold", "partition", "subset")
 # Between keywords in one cell: the first of these that occurs in the column.
 SEPARATORS = (";", "|", ",")
 NUMBERED = re.compile(r"(?P<group>.*)\[(?P<number>\d+)\]", re.DOTALL)
+# Sentences about columns begin so.
+COMPARED, KEPT = "items are compared by", "kept as details:"
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 
 Column = str | int
@@ -37,7 +39,7 @@ class ColumnChoices:
     """The columns that the caller names, and whether the first line of a text table is a header.
 
     ``usual`` are the choices for a similar table: they apply where nothing else is given, and to columns that this
-    table has.
+    table has. ``features`` are names of columns that items are compared by, so that none is guessed to be the label.
     """
 
     label: Column | None = None
@@ -45,6 +47,7 @@ class ColumnChoices:
     id: Column | None = None
     header: bool | None = None
     usual: ColumnChoices | None = None
+    features: Collection[str] = ()
 
     def without_header(self) -> ColumnChoices:
         """The same columns, whether or not the table has a header."""
@@ -65,7 +68,10 @@ class ColumnChoices:
             return other if (other in names if names is not None else number < width) else None
 
         return ColumnChoices(
-            known(self.label, usual.label), known(self.keywords, usual.keywords), known(self.id, usual.id)
+            known(self.label, usual.label),
+            known(self.keywords, usual.keywords),
+            known(self.id, usual.id),
+            features=self.features,
         )
 
 
@@ -125,7 +131,9 @@ def choose_roles(
             chosen.append(f"column {_name(column, names)} is {role}: {why}")
     id, label, keywords, picture = roles.values()
     texts = [column for column in range(width) if is_text[column] and column not in {*taken, *empty}]
+    compared = [column for column in texts if names is not None and names[column] in choices.features]
     possible = [column for column in texts if strict or names is None or names[column].lower() not in PART_NAMES]
+    possible = [column for column in possible if column not in compared]
     if label is None and possible:
         label = possible[-1]
         texts.remove(label)
@@ -143,9 +151,10 @@ def choose_roles(
         id = picture
         chosen.append("a picture's path is its id: no column is called id")
     if features:
-        chosen.append(f"items are compared by {len(features)} column{'s' * (len(features) != 1)} of numbers")
+        chosen.append(f"{COMPARED} {len(features)} column{'s' * (len(features) != 1)} of numbers")
     if texts:
-        chosen.append(f"kept as details: {', '.join(_name(column, names) for column in texts)}")
+        chosen.append(f"{KEPT} {', '.join(_name(column, names) for column in texts)}")
+    texts = sorted([*texts, *(column for column in empty if column not in {*taken, label})])
     return Roles(label, keywords, id, picture, features, texts, chosen)
 
 
