@@ -118,7 +118,7 @@ def refuse_words(X: Any, *, name: str = "X") -> None:
             is_text = isinstance(cells[row], str | bytes)
             what = f"the text {str(cells[row])!r}" if is_text else f"the date or time {cells[row]}"
             remedy = (
-                "Leave that column out, or code it as numbers (sklearn.preprocessing.OneHotEncoder does)."
+                "Leave that column out, or code it as numbers (nearsay.TableEncoder does)."
                 if is_text
                 else "Pass numbers, such as the days since a first day: (dates - first) / np.timedelta64(1, 'D')."
             )

@@ -5,6 +5,7 @@ pandas, polars, Arrow, arrays ──► one array a column: float64 with NaN for
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -18,6 +19,7 @@ from nearsay.errors import InputError
 NUMBERS, DATES, WORDS = "numbers", "dates", "words"
 DAY = np.timedelta64(1, "D")
 EPOCH = np.datetime64("1970-01-01")
+ISO_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?\s*")
 MISSING_TYPES = ("NAType", "NaTType")  # of pandas, which need not be installed
 
 
@@ -87,7 +89,8 @@ def needs_encoding(X: Any) -> bool:
 def read_columns(X: Any, kinds: Sequence[str] | None = None) -> TableColumns:
     """The columns of a data frame or a two-dimensional array; of queries as the ``kinds`` that ``fit`` read.
 
-    A column of texts that all spell numbers holds numbers, unless its type says that they are categories.
+    A column of texts that all spell numbers holds numbers, and one of dates as 2024-05-01 dates, unless its type says
+    that they are categories.
 
     >>> columns = read_columns([["red", "1.5", None], ["blue", "2", 7]])
     >>> columns.kinds, columns.cells[2]
@@ -189,7 +192,7 @@ def _kind_of(cells: list[Any]) -> str:
     """What the cells of a column are, all of them."""
     if all(_is_number(cell) for cell in cells):
         return NUMBERS
-    if all(isinstance(cell, date | np.datetime64) for cell in cells):
+    if all(isinstance(cell, date | np.datetime64) or _spells_date(cell) for cell in cells):
         return DATES
     if all(isinstance(cell, timedelta | np.timedelta64) for cell in cells):
         return NUMBERS
@@ -222,6 +225,17 @@ def _spells_number(cell: str | bytes) -> bool:
     except ValueError:
         return False
     return "_" not in str(cell)
+
+
+def _spells_date(cell: Any) -> bool:
+    """Whether a text is a date as 2024-05-01, perhaps with a time."""
+    if not isinstance(cell, str) or not ISO_DATE.fullmatch(cell):
+        return False
+    try:
+        datetime.fromisoformat(cell.strip())
+    except ValueError:
+        return False
+    return True
 
 
 def word_of(cell: Any) -> str:
