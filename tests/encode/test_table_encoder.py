@@ -105,7 +105,18 @@ def test_a_table_is_encoded_the_same_in_every_form(form, table):
 
 def test_columns_have_names_and_come_out_as_a_data_frame_where_asked():
     encoder = ns.TableEncoder(min_rows=1).set_output(transform="pandas").fit(FRAME)
-    names = ["age", "age is missing", "sex=male", "sex=female", "adult=True", "came", "class=3", "class=1", "class=2"]
+    names = [
+        "age",
+        "age is missing",
+        "sex=male",
+        "sex=female",
+        "adult=True",
+        "adult=False",
+        "came",
+        "class=3",
+        "class=1",
+        "class=2",
+    ]
     assert encoder.transform(FRAME).columns.tolist() == names
     assert encoder.n_gaps_ == {"age": 2, "sex": 1, "adult": 0, "came": 1, "class": 0}
 

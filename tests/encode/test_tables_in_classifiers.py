@@ -41,13 +41,18 @@ def test_every_row_of_a_table_is_used_and_answered(table, classifier):
     assert classifier.feature_names_in_.tolist() == ["plan", "income", "age"]
 
 
-def test_a_table_is_answered_as_its_encoded_rows_are(table, classifier):
+def test_a_table_is_answered_as_its_encoded_rows_are(table):
     frame, y = table
     encoder = ns.TableEncoder().fit(frame[:90])
-    by_hand = ns.NeighborClassifier(5).fit(encoder.transform(frame[:90]), y[:90])
-    expected = by_hand.predict_proba(encoder.transform(frame[90:]))
-    assert (classifier.predict_proba(frame[90:]) == expected).all()
-    assert (classifier.leave_one_out_proba() == by_hand.leave_one_out_proba()).all()
+    X, Q = encoder.transform(frame[:90]), encoder.transform(frame[90:])
+    plain = {"n_neighbors": 5, "posterior": "proportional"}
+    by_hand, direct = (ns.NeighborClassifier(**plain).fit(rows, y[:90]) for rows in (X, frame[:90]))
+    assert (direct.predict_proba(frame[90:]) == by_hand.predict_proba(Q)).all()
+    assert (direct.leave_one_out_proba() == by_hand.leave_one_out_proba()).all()
+
+
+def test_one_view_knows_what_each_column_says_about_the_classes(classifier):
+    assert "value differences" in {name for score in classifier.choices_ for name in score.distances}
 
 
 def test_evidence_says_column_by_column_how_a_neighbor_is_like_the_query(classifier):

@@ -52,3 +52,16 @@ def _of_words(column: list[str | None], a: str | None, b: str | None, min_rows: 
 
 def _value(word: str, counts: Counter[str | None], min_rows: int) -> str:
     return f"word {word}" if counts[word] >= min_rows else "a rare word"
+
+
+def value_difference(column: list[str], labels: list[int], a: str, b: str, shrinkage: float) -> float:
+    """How differently the classes are distributed behind two words, squared; rows of the usual shares are added."""
+    classes = sorted(set(labels))
+    usual = [labels.count(c) / len(labels) for c in classes]
+
+    def shares(word: str) -> list[float]:
+        of_word = [label for x, label in zip(column, labels, strict=True) if x == word]
+        n = len(of_word)
+        return [(of_word.count(c) + shrinkage * p) / (n + shrinkage) for c, p in zip(classes, usual, strict=True)]
+
+    return sum((x - y) ** 2 for x, y in zip(shares(a), shares(b), strict=True))

@@ -214,6 +214,8 @@ def _measured(source: Source, described: LazyDescribe, metric: str | None) -> tu
     """(the settings to record, feature groups, metric or metrics)."""
     if not source.of_pictures:
         groups = {name: (part.start, part.stop) for name, part in source.feature_groups.items()} or None
+        if groups is not None and list(groups.values()) == [(0, len(source.columns))]:
+            groups = None  # one vector
         return numbers_settings(source.columns), groups, metric or "euclidean"
     record = dict(described.cached.record)
     if len(record["by"]) == 1:

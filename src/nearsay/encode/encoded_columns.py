@@ -114,11 +114,10 @@ class WordColumn:
 
     @property
     def outputs(self) -> list[str]:
-        """Names of the columns that it becomes: of two values one tells the other."""
+        """Names of the columns that it becomes."""
         rare = [f"{self.name} is rare"] if self.has_rare else []
         gaps = [f"{self.name} is missing"] if self.has_gaps else []
-        names = [*(f"{self.name}={value}" for value in self.values), *rare, *gaps]
-        return names[:1] if len(names) == 2 else names
+        return [*(f"{self.name}={value}" for value in self.values), *rare, *gaps]
 
     def codes(self, cells: np.ndarray) -> np.ndarray:
         """The number of the value of each row: rare ones and gaps behind, −1 for a word or a gap not met before."""
@@ -131,8 +130,6 @@ class WordColumn:
         """(n_rows, n_outputs)"""
         codes = self.codes(cells)
         by_code = np.vstack([np.eye(len(self.shares)), self.shares])  # −1 is the last: the middle
-        if len(self.shares) == 2:
-            return np.asarray(by_code[codes, :1] * (self.height * np.sqrt(2.0)))
         return np.asarray(by_code[codes] * self.height)
 
 

@@ -8,6 +8,7 @@ columns ──► ids, constants: left out, with a word
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -119,6 +120,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The columns of queries, checked as ``transform`` does."""
         check_is_fitted(self)
         return self._read(X, reset=False)
+
+    @property
+    def blocks_(self) -> tuple[tuple[int, int], ...]:
+        """The encoded columns of each column that is kept: the first, and the one after the last."""
+        ends = np.cumsum([0, *(len(column.outputs) for column in self.columns_)]).tolist()
+        return tuple(pairwise(ends))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` gives: "age", "age is missing", "color=red"."""

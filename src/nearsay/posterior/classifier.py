@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -211,6 +212,7 @@ class NeighborClassifier(NeighborEstimator):
         X, y = checked_items_and_labels(self, distance, X if self.table_ is None else self.table_.rows, y)
         if self.table_ is not None:
             self.table_.name_columns(self)
+            options = replace(options, blocks=self.table_.encoder.blocks_)
         ids = as_ids(ids, len(y))
         held, weights = rows_that_count(sample_weight, len(y))
         given, rows, others = y, X, None

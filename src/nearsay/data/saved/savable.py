@@ -276,7 +276,7 @@ CLASSES: tuple[Savable, ...] = (
         seconds=FLOAT),
     # views of the rows
     _class("posterior.views.row_transforms:RowTransform", name=TEXT, power=NONE | FLOAT, pull=FLOAT, large_margin=BOOL,
-        unit=BOOL, distance=TEXT),
+        unit=BOOL, distance=TEXT, blocks=tuple_of(pair_of(count(), count()))),
     _class("posterior.views.row_transforms:LinearMap", center=floats("taken"), matrix=floats("taken|taken between"),
         unit=BOOL, columns=NONE | ints("taken", below="columns"), further=NONE | floats("between _")),
     _class("posterior.views.row_transforms:LearnedTransforms", transforms=list_of(of("RowTransform"), "transforms"),
@@ -316,7 +316,7 @@ CLASSES: tuple[Savable, ...] = (
         posterior=of("Fusion", "rows classes views"), past=NONE, novelty=NONE, judged=NONE | ints("_", below="rows")),
     _class("posterior.choice.fitting:FitOptions", n_neighbors=PLAIN, posterior=POSTERIOR, metric=METRIC, search=SEARCH,
         tie_break=TEXT, beside=NONE | of(SKLEARN_MODELS), priors=PLAIN, seed=INT, n_jobs=JOBS, views=NONE,
-        columns=NONE, models=BOOL, make_view=NONE, shards=NONE),
+        columns=NONE, models=BOOL, make_view=NONE, shards=NONE, blocks=tuple_of(pair_of(count(), count()))),
     _class("posterior.fused_model:FusedOptions", of_each=of("FitOptions"), groups=dict_of(TEXT, SLICE | ints("_")),
         exponents=PLAIN),
     _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),

@@ -2,7 +2,8 @@
 
 - A column is what the caller says, else what its name says; the label is else the last column of text.
 - Every other column of numbers is a feature, and one with a name is a feature group of its own. Columns ``shape[0]``,
-  ``shape[1]``, … side by side are one group ``shape``; ``[0]``, ``[1]``, … belong to no group.
+  ``shape[1]``, … side by side are one group ``shape``, and so are sixteen or more such as ``f0``, ``f1``, …;
+  ``[0]``, ``[1]``, … belong to no group.
 - Other columns of text are details: collections keep them, ``read_rows`` refuses them.
 """
 
@@ -29,6 +30,9 @@ SEPARATORS = (";", "|", ",")
 NUMBERED = re.compile(r"(?P<group>.*)\[(?P<number>\d+)\]", re.DOTALL)
 # Sentences about columns begin so.
 COMPARED, KEPT = "items are compared by", "kept as details:"
+COUNTED = re.compile(r"(?P<group>.*[^\d\W].*?)(?P<number>\d+)")
+# So many columns that are counted through are one vector.
+LONG_RUN = 16
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 
 Column = str | int
@@ -124,16 +128,17 @@ def choose_roles(
         taken |= {roles[role]} - {None}  # type: ignore[arg-type]
     for role, (given, known, text_only) in wanted.items():
         if given is None:
-            roles[role] = column_called(known, names, taken | {c for c in range(width) if text_only and not is_text[c]})
+            barred = {c for c in range(width) if text_only and not is_text[c]}
+            compared = {c for c, name in enumerate(names or ()) if name in choices.features}
+            roles[role] = column_called(known, names, taken | barred | compared)
         if (column := roles[role]) is not None:
             taken.add(column)
             why = "by its name" if given is None else "as requested"
             chosen.append(f"column {_name(column, names)} is {role}: {why}")
     id, label, keywords, picture = roles.values()
     texts = [column for column in range(width) if is_text[column] and column not in {*taken, *empty}]
-    compared = [column for column in texts if names is not None and names[column] in choices.features]
     possible = [column for column in texts if strict or names is None or names[column].lower() not in PART_NAMES]
-    possible = [column for column in possible if column not in compared]
+    possible = [column for column in possible if names is None or names[column] not in choices.features]
     if label is None and possible:
         label = possible[-1]
         texts.remove(label)
@@ -217,9 +222,11 @@ def groups_of(names: Sequence[str], source: str) -> dict[str, slice]:
 
     >>> groups_of(["size", "hue[0]", "hue[1]", "[3]"], "leaves.csv")
     {'size': slice(0, 1, None), 'hue': slice(1, 3, None)}
+    >>> groups_of([f"f{number}" for number in range(768)], "embeddings.csv")
+    {'f': slice(0, 768, None)}
     """
     groups: dict[str, slice] = {}
-    for column, name in enumerate(names):
+    for column, name in enumerate(_as_one_vector(names)):
         match = NUMBERED.fullmatch(name)
         group, number = (match["group"].strip(), int(match["number"])) if match else (name.strip(), 0)
         if not group:
@@ -232,6 +239,26 @@ def groups_of(names: Sequence[str], source: str) -> dict[str, slice]:
             )
         groups[group] = slice(start, column + 1)
     return groups
+
+
+def _as_one_vector(names: Sequence[str]) -> list[str]:
+    """Names in which long runs such as ``f0``, ``f1``, … are spelled ``f[0]``, ``f[1]``, …: an embedding by column."""
+    spelled, start = list(names), 0
+    while start < len(names):
+        stop = start
+        first = COUNTED.fullmatch(names[start].strip())
+        if first is not None:
+            group, number = first["group"], int(first["number"])
+            while stop < len(names) and names[stop].strip() in (
+                f"{group}{number + stop - start}",
+                f"{group}{str(number + stop - start).zfill(len(first['number']))}",
+            ):
+                stop += 1
+            named = group.rstrip(" _-.")
+            if stop - start >= LONG_RUN and named not in names:
+                spelled[start:stop] = [f"{named}[{place}]" for place in range(stop - start)]
+        start = max(stop, start + 1)
+    return spelled
 
 
 def spelled_names(name: str, width: int) -> list[str]:
