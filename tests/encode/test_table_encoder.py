@@ -142,7 +142,7 @@ def test_a_column_that_names_rows_is_left_out_with_a_word():
         "always": "is 'same' in every row",
         "never": "is empty",
     }
-    assert len(ns.TableEncoder(keep_ids=True).fit(frame).columns_) == 4
+    assert len(ns.TableEncoder(keep_ids=True, min_rows=1).fit(frame).columns_) == 4
 
 
 def test_an_unknown_word_is_a_rare_one_or_lies_in_the_middle():
@@ -186,6 +186,8 @@ def test_what_needs_no_encoding_is_left_alone():
     assert not needs_encoding(pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}))
     assert not needs_encoding(np.array([["1", "2.5"]]))
     assert not needs_encoding(np.array([[{"a": 1}, 2]], dtype=object))
+    assert not needs_encoding(np.array([[1.0, np.nan]]))
+    assert needs_encoding(pandas.DataFrame({"a": [1.0, np.nan]}))
     assert needs_encoding(FRAME)
 
 

@@ -22,7 +22,8 @@ LARGEST_VALUE = 1e140
 # What helps where rows, as opposed to other matrices, have gaps.
 HINT_FOR_MISSING = (
     " Where a row may lack whole groups of columns, FusedClassifier answers from the groups it has: put NaN in the"
-    " columns of the others."
+    " columns of the others. Where any cell may be missing, nearsay.TableEncoder makes rows that can be compared, as"
+    " NeighborClassifier does of a data frame."
 )
 
 # Type characters of float32 and float64, the types that products and compiled loops take as they are.

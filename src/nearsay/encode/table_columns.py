@@ -62,28 +62,30 @@ def is_data_frame(X: Any) -> bool:
 
 
 def needs_encoding(X: Any) -> bool:
-    """Whether a table holds words, dates or gaps, so that it is no table of numbers yet.
+    """Whether a data frame holds words, dates or gaps, or an array words or dates, so that it is no table of numbers.
 
-    Cells that are neither are left for others to refuse.
+    Arrays of numbers are measured as they are: a gap in one is an error. Cells of other kinds are left for others to
+    refuse.
 
     >>> needs_encoding([[1.0, 2.0]]), needs_encoding([["red", 2.0]]), needs_encoding([[None, 2.0]])
-    (False, True, True)
+    (False, True, False)
     """
-    if not is_data_frame(X):
+    framed = is_data_frame(X)
+    if framed and not all(X.shape):
+        return False
+    if not framed:
         if hasattr(X, "nnz"):
             return False
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
-        if array.ndim != 2 or not array.size or array.dtype.kind not in "fOUTMm":
+        if array.ndim != 2 or not array.size or array.dtype.kind not in "OUTMm":
             return False
-        if array.dtype.kind == "f":
-            return bool(np.isnan(array.sum())) and bool(np.isnan(array).any()) and not np.isinf(array).any()
-    elif not all(X.shape):
-        return False
     try:
         columns = read_columns(X)
     except (InputError, TypeError, ValueError):
         return False
-    return any(kind != NUMBERS for kind in columns.kinds) or any(np.isnan(cells).any() for cells in columns.cells)
+    if any(kind != NUMBERS for kind in columns.kinds):
+        return True
+    return framed and any(np.isnan(cells).any() for cells in columns.cells)
 
 
 def read_columns(X: Any, kinds: Sequence[str] | None = None) -> TableColumns:

@@ -102,13 +102,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if why is not None:
                 self.dropped_[name] = why
                 continue
-            self.columns_.append(self._column(name, kind, cells))
+            column = self._column(name, kind, cells)
+            if isinstance(column, WordColumn) and len(column.shares) == 1:
+                self.dropped_[name] = f"has no value that occurs in {self.min_rows} rows"
+                continue
+            self.columns_.append(column)
             places.append(place)
             self.n_gaps_[name] = int(table.gaps(place).sum())
         self.places_ = np.array(places, np.int64)
         if not self.columns_:
             reasons = "; ".join(f"{name!r} {why}" for name, why in self.dropped_.items())
-            raise InputError(f"The table has no column to compare rows by: {reasons}. Add one, or pass keep_ids=True.")
+            rows = f"n_samples={len(table)}, {len(table.names)} column{'s' * (len(table.names) != 1)}"
+            raise InputError(
+                f"The table ({rows}) has no column to compare rows by: {reasons}. Add one, or pass keep_ids=True."
+            )
         return self
 
     def transform_columns(self, table: TableColumns) -> np.ndarray:
@@ -151,7 +158,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return "is empty"
         n_different = len(set(known.tolist()))
         if n_different == 1 and not gaps.sum():
-            return f"is {known[0]!r} in every row"
+            return f"is {known.tolist()[0]!r} in every row"
         if self.keep_ids or len(known) < ROWS_TO_TELL_IDS:
             return None
         if kind == NUMBERS:
