@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,11 @@ def _methods(frame: Any, only: str | None) -> Iterator[tuple[str, Callable[[Any,
     if only == "ours":
         return
     for method, make in PEERS.items():
-        yield method, lambda X, y, method=method, make=make: _chosen(make, _as_fitted(method, frame).loc[X.index], y)
+        yield method, partial(_chosen, make, _as_fitted(method, frame))
 
 
-def _chosen(make: Callable[[Any], Any], X: Any, y: np.ndarray) -> Any:
+def _chosen(make: Callable[[Any], Any], frame: Any, rows: Any, y: np.ndarray) -> Any:
+    X = frame.loc[rows.index]
     model, settings = make(X)
     folds = StratifiedKFold(INNER_FOLDS, shuffle=True, random_state=0)
     return GridSearchCV(model, settings, scoring="neg_log_loss", cv=folds).fit(X, y)

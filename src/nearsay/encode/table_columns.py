@@ -108,7 +108,7 @@ def read_columns(X: Any, kinds: Sequence[str] | None = None) -> TableColumns:
     return TableColumns(names, read, cells)
 
 
-def columns_of_cells(cells: Mapping[str, Sequence[Any]], kinds: Mapping[str, str] | None = None) -> TableColumns:
+def columns_of_cells(cells: Mapping[str, Any], kinds: Mapping[str, str] | None = None) -> TableColumns:
     """The columns of a table that is given as {name: cells}."""
     read = [_column(name, values, False, None if kinds is None else kinds[name]) for name, values in cells.items()]
     return TableColumns(list(cells), [kind for kind, _ in read], [column for _, column in read])

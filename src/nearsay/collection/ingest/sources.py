@@ -201,7 +201,7 @@ def read_source(
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
     usual = ColumnChoices(*(None if like is None else like.get(name) for name in READING))
     compared = [column.name for column in getattr(encoder, "columns_", ())]
-    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, compared)
+    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, features=compared)
     reader: Any = _reader(path, choices)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
     if isinstance(reader, FolderSource) and labels is None and tree is None:

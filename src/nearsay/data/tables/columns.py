@@ -51,7 +51,7 @@ class ColumnChoices:
     id: Column | None = None
     header: bool | None = None
     usual: ColumnChoices | None = None
-    features: Collection[str] = ()
+    features: Collection[str] = field(default=(), kw_only=True)
 
     def without_header(self) -> ColumnChoices:
         """The same columns, whether or not the table has a header."""

@@ -219,7 +219,7 @@ def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> in
                         shutil.copyfileobj(picture, out)
             if new and folder is not None:
                 sync_folder(folder)
-            kept = upload.details or [None] * len(upload.ids)
+            kept: list[dict[str, str] | None] = [*upload.details] or [None] * len(upload.ids)
             details = [
                 {"upload": upload.files[id][1]} if id in upload.files else given or None
                 for id, given in zip(upload.ids, kept, strict=True)
