@@ -95,6 +95,18 @@ def test_items_keep_their_cells_and_compare_by_them(people, indexed):
         assert json.loads(json.dumps(answer.to_dict()))["compared"] == answer.compared
 
 
+def test_of_a_table_with_gaps_only_what_is_damaged_is_left_out(tmp_path):
+    rows = [[f"r{i}", "" if i % 9 == 0 else i % 13, "ab"[i % 2]] for i in range(40)]
+    bad = [["inf", "-inf", "a"], ["large", "1e300", "a"], ["word", "wide", "b"], ["r1", 3, "a"], ["short", 1]]
+    made = index_source(
+        write_csv(tmp_path / "t.csv", [["id", "size", "kind"], *rows, *bad]), tmp_path / "t.nearsay", learn=False
+    )
+    assert made.n_items == 40
+    assert [problem.line for problem in made.problems] == [42, 43, 44, 45, 46]
+    assert "column 'size' holds 1e+300; a collection takes numbers up to 1e+30" in made.problems[1].reason
+    assert any("5 cells are missing ('size' 5): no row is dropped" in sentence for sentence in made.chosen)
+
+
 def test_a_table_of_words_only_is_enough(tmp_path):
     rows = [[kind, "round" if kind == "a" else "flat"] for kind in "ab" * 20]
     index_source(

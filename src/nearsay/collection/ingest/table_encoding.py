@@ -17,6 +17,7 @@ import numpy as np
 
 from nearsay.collection.ingest.batches import RawRows
 from nearsay.collection.store.reader import ReadableStore
+from nearsay.collection.store.validate_items import LARGEST
 from nearsay.data.saved import saved_objects
 from nearsay.data.tables.columns import COMPARED, KEPT, PART_NAMES
 from nearsay.data.tables.text_format import is_missing
@@ -54,9 +55,9 @@ class EncodedRows:
     def __iter__(self) -> Iterator[RawRows]:
         if self._new is None:
             for raw in self._reader:
-                yield raw if self.encoder is None else self._encoded(self.encoder, raw)
+                yield raw if self.encoder is None else self._encoded(self.encoder, self._within_range(raw))
             return
-        blocks = list(self._reader)
+        blocks = [self._within_range(raw) for raw in self._reader]
         self._learn(self._new, blocks)
         self._new = None
         if self.encoder is None and not self.columns:
@@ -88,6 +89,14 @@ class EncodedRows:
         encoder.feature_names_in_, encoder.n_features_in_ = np.array(names, dtype=object), len(names)
         self._use(encoder)
         self.chosen += report_of(encoder)
+
+    def _within_range(self, raw: RawRows) -> RawRows:
+        """Rows of which those with a number that no collection takes are refused."""
+        for place, column in np.argwhere(np.abs(raw.X) > LARGEST).tolist():
+            holds = f"column {self._reader.columns[column]!r} holds {raw.X[place, column]:g}"
+            raw.refused.setdefault(place, f"{holds}; a collection takes numbers up to {LARGEST:g}")
+            raw.X[place, column] = 0.0
+        return raw
 
     def _in_order(self, names: list[str]) -> list[str]:
         """Columns as they stand in the table; those of a list of numbers stand where the list does."""
