@@ -184,6 +184,8 @@ async def put_question(request: Request) -> Response:
             raise InputError("Choose a picture, or paste numbers.")
     if wants_json(request):
         answer = await served.ask_new(question.X)
+        if question.cells is not None:
+            answer = await served.run(served.compared, answer, question.cells)
         return await respond(request, "ask.html", {"question": {"key": question.key}, "answer": answer})
     return RedirectResponse(f"/ask?question={question.key}", 303)
 
