@@ -356,7 +356,8 @@ CLASSES: tuple[Savable, ...] = (
         thresholds_=floats("classes")),
     _class("posterior.evidence.evidence:Evidence", label=KEY, probability=FLOAT,
         probabilities=dict_of(KEY, FLOAT), votes=dict_of(KEY, FLOAT), neighbors=list_of(INT),
-        distances=list_of(FLOAT), labels=list_of(KEY), novelty=FLOAT, record=PLAIN, ids=PLAIN, twin=NONE | INT),
+        distances=list_of(FLOAT), labels=list_of(KEY), novelty=FLOAT, record=PLAIN, ids=PLAIN, twin=NONE | INT,
+        compared=NONE | list_of(TEXT)),
     # learned metrics
     _estimator("learn.itml:ITML",
         "gamma n_constraints n_neighbors prior bounds max_iter tol random_state verbose", taxonomy=TAXONOMY,
