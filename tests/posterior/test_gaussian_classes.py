@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
 from nearsay import load, save
+from nearsay.encode import column_quantiles
 from nearsay.encode.column_quantiles import OUTERMOST
 from nearsay.learn.whitening import around_class_means, ledoit_wolf, shrunk_covariance
 from nearsay.neighbors.index import NeighborIndex
@@ -116,7 +117,7 @@ def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_
 def test_columns_of_many_values_are_scored_between_some_of_them(monkeypatch):
     X, y = clouds(150)
     whole = GaussianClasses(scores=True).fit(X, y)._scored(GaussianClasses().fit(X, y)._columns(X))
-    monkeypatch.setattr(gaussian_classes, "KNOTS", 50)
+    monkeypatch.setattr(column_quantiles, "KNOTS", 50)
     some = GaussianClasses(scores=True).fit(X, y)
     assert np.diff(some._quantiles.starts).max() == 50
     inside = np.abs(whole) < 2
