@@ -192,6 +192,35 @@ def keywords(
 
 
 @app.command()
+def tables(
+    sets: Annotated[str | None, typer.Option(help="Tables, separated by commas.")] = None,
+    n_splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits of each table.")] = 10,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="ours|peers", callback=_one_of(("ours", "peers")), help="One side instead of both."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Log loss on tables with words and gaps, ours beside boosting, a linear model and a forest of scikit-learn."""
+    from reproduce.tables import TABLES as NAMES
+    from reproduce.tables import run
+
+    for name in _names(sets):
+        _one_of(NAMES)(name)
+    with show_progress("Reading tables") as tell:
+        result = run(_names(sets) or None, n_splits, only=only, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("log loss", "accuracy", "seconds")
+    table = empty_table(result["title"], "table", "method", *numbers, numbers=numbers)
+    for row in result["rows"]:
+        measured = f"{row['log_loss']:.4f}", f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}"
+        table.add_row(row["data"], row["method"], *measured)
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
+@app.command()
 def others(
     sets: Annotated[
         str | None, typer.Option(help="Data sets, separated by commas; all but the slow tin200 by default.")

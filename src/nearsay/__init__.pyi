@@ -5,6 +5,7 @@ from nearsay import decision as decision
 from nearsay import describe as describe
 from nearsay import displays as displays
 from nearsay import distances as distances
+from nearsay import encode as encode
 from nearsay import learn as learn
 from nearsay import metrics as metrics
 from nearsay import neighbors as neighbors
@@ -26,6 +27,7 @@ from nearsay.data.saved.saved_objects import save as save
 from nearsay.decision.conformal import ConformalClassifier as ConformalClassifier
 from nearsay.decision.hedged import HedgedClassifier as HedgedClassifier
 from nearsay.describe.folder import describe_images as describe_images
+from nearsay.encode.table_encoder import TableEncoder as TableEncoder
 from nearsay.errors import InputError as InputError
 from nearsay.learn.boost_metric import BoostMetric as BoostMetric
 from nearsay.learn.itml import ITML as ITML

@@ -469,7 +469,7 @@ def bad_table(path: str, n_rows: int = 10_000) -> dict[int, str]:
     """Lines of which one in a hundred is bad, and the reason that must be given, by line."""
     kinds = [
         ("{id},1.0,2.0", "it has 3 cells"),
-        ("{id},nan,2.0,oak", "there is no number in column 'width'"),
+        ("{id},inf,2.0,oak", "column 'width' holds inf"),
         ("{id},1.0,2.0,oka", "not in the taxonomy (did you mean 'oak'?)"),
         ("leaf 1,1.0,2.0,oak", "the id 'leaf 1' was used before"),
         ("{id},1.0,wide,oak", "'wide' is not a number"),

@@ -11,13 +11,15 @@ from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
 from nearsay import load, save
+from nearsay.encode import column_quantiles
+from nearsay.encode.column_quantiles import OUTERMOST
 from nearsay.learn.whitening import around_class_means, trusted_covariance
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import CASES_TO_HOLD, CORE_VIEWS, Pooled
 from nearsay.posterior.views import gaussian_classes, model_beside
-from nearsay.posterior.views.gaussian_classes import OUTERMOST, GaussianClasses
+from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside, companion_models, stacked_models
 from nearsay.posterior.views.row_transforms import principal_directions
 from nearsay.posterior.views.views import with_further
@@ -115,7 +117,7 @@ def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_
 def test_columns_of_many_values_are_scored_between_some_of_them(monkeypatch):
     X, y = clouds(150)
     whole = GaussianClasses(scores=True).fit(X, y)._scored(GaussianClasses().fit(X, y)._columns(X))
-    monkeypatch.setattr(gaussian_classes, "KNOTS", 50)
+    monkeypatch.setattr(column_quantiles, "KNOTS", 50)
     some = GaussianClasses(scores=True).fit(X, y)
     assert np.diff(some._quantiles.starts).max() == 50
     inside = np.abs(whole) < 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, author, count, print_problems
-from nearsay.cli.building import Header, IdColumn, Source
+from nearsay.cli.building import Header, IdColumn
 from nearsay.core.terminal import (
     FAILED,
     AsJson,
@@ -32,6 +33,9 @@ SHOWN = 30
 # Tables that are labeled file by file: those of a folder, and of its partitions.
 PARTS = ("*.parquet", "*=*/**/*.parquet")
 
+OptionalSource = Annotated[
+    Path | None, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures.", show_default=False)
+]
 Format = Annotated[str | None, typer.Option(help="csv, jsonl, parquet, xmp, label-studio or fiftyone.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 BesidePictures = Annotated[
@@ -43,7 +47,13 @@ Most = Annotated[int, typer.Option("-n", min=1, help="Maximum number of lines.")
 @app.command(rich_help_panel=PANEL)
 def label(
     path: Collection,
-    src: Source,
+    src: OptionalSource = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--row", metavar="CELLS", help="A row by its cells; repeatable. - reads lines.", show_default=False
+        ),
+    ] = None,
     accuracy: Annotated[
         float | None, typer.Option(min=0, max=1, help="Required accuracy of hedged answers (default: 0.9).")
     ] = None,
@@ -75,7 +85,18 @@ def label(
       nearsay label birds.nearsay new/
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
+      nearsay label leaves.nearsay --row 5.1,3.5
     """
+    if row is not None or src is None:
+        if row is None or src is not None:
+            raise InputError("Name a file or folder to label, or type a row with --row: one of both.")
+        refused = {
+            "--add": add, "--out": out is not None, "--format": format is not None, "--strict": strict,
+            "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
+            "--id-column": id_column is not None, "--header": header is not None, "--cluster": cluster is not None,
+        }  # fmt: skip
+        _label_rows(path, row, accuracy, keywords, as_json, refused)
+        return
     if cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
         refused = {
@@ -316,6 +337,31 @@ def _label_parts(
     else:
         kept = f", {count(labeled.n_kept, 'file')} of them from before" if labeled.n_kept else ""
         print_lines(f"{count(labeled.n_answers, 'answer')} in {count(len(labeled.paths), 'file')} in {out}{kept}.")
+    if labeled.problems:
+        raise typer.Exit(FAILED)
+
+
+def _label_rows(
+    path: Path, rows: list[str], accuracy: float | None, keywords: int, as_json: bool, refused: dict[str, bool]
+) -> None:
+    """Label rows that are typed, or read from standard input."""
+    from nearsay.collection.labeling import label_rows
+    from nearsay.collection.live import LiveCollection
+
+    given = [name for name, is_given in refused.items() if is_given]
+    if given:
+        raise InputError(f"--row prints its answer only: {' and '.join(given)} cannot be used with it.")
+    typed = [line for row in rows for line in (sys.stdin.read().splitlines() if row == "-" else [row]) if line.strip()]
+    with LiveCollection.open(path, read_only=True) as collection:
+        labeled = label_rows(collection, typed, accuracy=accuracy, n_keywords=keywords)
+    print_problems(labeled.problems)
+    if as_json:
+        problems = [problem.to_dict() for problem in labeled.problems]
+        print_json({"answers": [answer.to_dict() for answer in labeled.answers], "problems": problems, "written": []})
+    elif len(labeled.answers) == 1:
+        print_lines(labeled.answers[0].text)
+    elif labeled.answers:
+        print_parts(*_answers(labeled.answers))
     if labeled.problems:
         raise typer.Exit(FAILED)
 

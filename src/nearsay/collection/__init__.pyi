@@ -12,6 +12,7 @@ from nearsay.collection.indexing import index_source as index_source
 from nearsay.collection.indexing import query_source as query_source
 from nearsay.collection.ingest.sources import read_source as read_source
 from nearsay.collection.labeling import LabeledSource as LabeledSource
+from nearsay.collection.labeling import label_rows as label_rows
 from nearsay.collection.labeling import label_source as label_source
 from nearsay.collection.live import LiveCollection as LiveCollection
 from nearsay.collection.state.learned_info import LearnedInfo as LearnedInfo

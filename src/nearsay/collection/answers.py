@@ -67,6 +67,8 @@ class Answer(InWords):
         (word, score), the highest first.
     neighbors : list of NeighborVote
         (id, label, distance, weight), the nearest first.
+    compared : list of str
+        Of a table with words or gaps: how each neighbor is like the item ("same plan, income 41,000 against 39,500").
     novelty : float or None
         The share of items here that are less unusual.
     twin_of : str or None
@@ -106,6 +108,7 @@ class Answer(InWords):
     node_record: dict[str, int] | None = None
     hedges: list[dict[str, Any]] = field(default_factory=list)
     tree: list[dict[str, Any]] = field(default_factory=list)
+    compared: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -126,6 +129,8 @@ class Answer(InWords):
             lines.append(f"Hedged answer: {self.node_word or self.node!r}{sure}.")
         if self.keywords:
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
+        if self.compared:
+            lines.append(f"The nearest: {self.compared[0]}.")
         if self.twin_of is not None:
             lines.append(f"A twin of {self.twin_of!r}.")
         if self.unusual:

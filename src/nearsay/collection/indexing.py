@@ -19,10 +19,12 @@ from nearsay.collection.ingest.description_cache import CachedDescribe, LazyDesc
 from nearsay.collection.ingest.distributed_description import DescribedByWorkers
 from nearsay.collection.ingest.image_description import SETTING, Description, check_columns, numbers_settings
 from nearsay.collection.ingest.sources import READING, Source, read_source
+from nearsay.collection.ingest.table_encoding import KIND, write_encoder
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.backup import check_new_folder, new_folder
 from nearsay.collection.store.files.durable_files import storage_errors
 from nearsay.collection.store.store import Store
+from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
 
 PICTURES = "pictures"
@@ -100,7 +102,7 @@ def index_source(
     check_new_folder(path)
     cache = path.with_name(f".{path.name}.partial")
     described = LazyDescribe(partial(_new_description, description, cache, cluster))
-    source = read_source(src, describe=described, on_progress=on_progress, **reading)
+    source = read_source(src, describe=described, encoder=TableEncoder(), on_progress=on_progress, **reading)
     if description is not None and not source.of_pictures:
         raise InputError(
             f"{source.name} has rows of numbers, and only pictures are described. Leave descriptors and encoder out."
@@ -120,6 +122,8 @@ def index_source(
         )  # fmt: skip
         named = replace(collection.store.remembered, path=Path(os.path.realpath(path)))
         with collection:
+            if source.encoder is not None:
+                collection.store.keep(KIND, partial(write_encoder, source.encoder), who=who)
             _add(collection, rows, confirmed, who)
             learned = _learned(collection, rows, on_learning) if learn and confirmed else None
         move_cache(cache, part)
@@ -181,7 +185,7 @@ def query_source(collection: LiveCollection, src: str | os.PathLike[str], **read
     if of_pictures:
         why = f"pictures are described by {', '.join(record['by'])}"
         describe = LazyDescribe(partial(_recorded_description, record, collection.store), why)
-    source = read_source(src, describe=describe, **reading)
+    source = read_source(src, describe=describe, encoder=collection.table_encoder, **reading)
     if source.of_pictures and not of_pictures:
         raise InputError(f"{source.name} has pictures, and the items of this collection are rows of numbers.")
     if of_pictures and not source.of_pictures:
@@ -189,7 +193,7 @@ def query_source(collection: LiveCollection, src: str | os.PathLike[str], **read
             f"{source.name} has rows of numbers, and the items of this collection are pictures, described by"
             f" {', '.join(record['by'])}. Pass pictures: a folder, or a table that names them."
         )
-    if not of_pictures:
+    if not of_pictures and source.encoder is None:
         check_columns(record, source.columns, source.name)
     return source
 
@@ -210,6 +214,8 @@ def _measured(source: Source, described: LazyDescribe, metric: str | None) -> tu
     """(the settings to record, feature groups, metric or metrics)."""
     if not source.of_pictures:
         groups = {name: (part.start, part.stop) for name, part in source.feature_groups.items()} or None
+        if groups is not None and list(groups.values()) == [(0, len(source.columns))]:
+            groups = None  # one vector
         return numbers_settings(source.columns), groups, metric or "euclidean"
     record = dict(described.cached.record)
     if len(record["by"]) == 1:

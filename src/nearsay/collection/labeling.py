@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.export.answer_exports import Exported, export_answers
 from nearsay.collection.indexing import new_rows, query_source
 from nearsay.collection.ingest.batches import Batch, Problem
+from nearsay.collection.ingest.image_description import NUMBERS, SETTING
+from nearsay.collection.ingest.table_encoding import parsed_row
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.store.validate_items import shown_name
+from nearsay.data.tables.columns import is_number
+from nearsay.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -89,12 +96,55 @@ def label_source(
     return labeled
 
 
+def label_rows(
+    collection: LiveCollection, rows: Sequence[str], *, accuracy: float | None = None, n_keywords: int = 5
+) -> LabeledSource:
+    """Answer about rows that are typed, a line each: ``5.1,3.5``, ``22,male,,S``, or ``sex=male,age=22``.
+
+    Parameters
+    ----------
+    rows : cells separated by commas, in the order of the columns; of a table with words or gaps a cell may be empty,
+        and columns may be named, those that are not being missing. A row that cannot be read is a problem.
+    accuracy, n_keywords : as in ``LiveCollection.label``.
+    """
+    batches, problems = [], []
+    for number, text in enumerate(rows):
+        id = text.strip()
+        try:
+            X, cells = _typed_row(collection, text)
+            batches.append(Batch([number], [id], X, [None], [None], [cells]))
+        except InputError as error:
+            problems.append(Problem(number, shown_name(id) or None, str(error).rstrip("."), source="--row"))
+    answers: list[Answer] = []
+    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords):
+        answers += some
+    return LabeledSource(answers, problems)
+
+
+def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[str, str]]:
+    """(the vector, the cells of a table with words or gaps) of a row that is typed."""
+    if collection.table is not None:
+        cells = collection.table.parsed(text)
+        return collection.table.encoded([cells]), cells
+    record = collection.store.settings.get(SETTING) or {}
+    if record.get("kind", NUMBERS) != NUMBERS:
+        raise InputError("The items of this collection are pictures. Name a picture or a folder instead of --row.")
+    names = record.get("columns") or [str(column) for column in range(collection.n_columns)]
+    cells = parsed_row(text, names)
+    for name in names:
+        if not is_number(cells.get(name, "")):
+            raise InputError(f"Column {name!r} needs a number; got {cells.get(name, '')!r}.")
+    return np.array([[float(cells[name]) for name in names]]), {}
+
+
 def label_batches(
     collection: LiveCollection, batches: Iterable[Batch], *, accuracy: float | None = None, n_keywords: int = 5
 ) -> Iterator[list[Answer]]:
     """The answers about each batch, with the paths of pictures."""
     for batch in batches:
         if len(batch):
-            answers = collection.label(batch.X, accuracy=accuracy, n_keywords=n_keywords, ids=batch.ids)
+            answers = collection.label(
+                batch.X, accuracy=accuracy, n_keywords=n_keywords, ids=batch.ids, details=batch.details
+            )
             paths = (details.get("path") for details in batch.details)
             yield [replace(answer, path=path) for answer, path in zip(answers, paths, strict=True)]

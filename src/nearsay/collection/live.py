@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
 from nearsay.collection.answers import Answer
+from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
@@ -36,6 +38,8 @@ from nearsay.collection.state.suggestions import (
 from nearsay.collection.store.events import Event
 from nearsay.collection.store.store import Store
 from nearsay.collection.store.validate_items import checked_edges, checked_ids, checked_vectors, checked_words
+from nearsay.encode.table_columns import is_data_frame
+from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -201,6 +205,17 @@ class LiveCollection:
         """The taxonomy of the labels, or None."""
         return self.store.tree
 
+    @cached_property
+    def table(self) -> StoredTable | None:
+        """How rows are encoded and compared, where the items are rows of a table with words or gaps."""
+        encoder = stored_encoder(self.store)
+        return None if encoder is None else StoredTable(encoder)
+
+    @property
+    def table_encoder(self) -> TableEncoder | None:
+        """What encodes rows of the table that the collection was made of, where it has words or gaps."""
+        return None if self.table is None else self.table.encoder
+
     def state(self) -> CollectionState:
         """The newest version; it stays as it is, whatever changes later."""
         return self.tracker.state()
@@ -321,20 +336,26 @@ class LiveCollection:
         n_keywords: int = 5,
         ids: Sequence[str] | None = None,
         hedges_at: Sequence[float] = (),
+        details: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> list[Answer]:
         """Label new items by their neighbors: an ``Answer`` each, all from one search.
 
         Parameters
         ----------
         X : (n_items, n_columns)
+            Or a data frame, where the collection was made of a table with words or gaps.
         accuracy : required accuracy of hedged answers; 0.9 by default.
         n_keywords : maximum number of keywords.
         ids : names of the items in the answers.
         hedges_at : further accuracies, whose hedged answers are in ``Answer.hedges``.
+        details : the cells of each item by column, to compare it with its neighbors in words.
         """
         state = self.state()
+        if self.table is not None and is_data_frame(X):
+            X = self.table.encoder.transform(X)
         X = check_measurable(checked_queries(X, self.n_columns), self.store.settings)
-        return answers_of(state, X, accuracy, n_keywords, ids, hedges_at)
+        answers = answers_of(state, X, accuracy, n_keywords, ids, hedges_at)
+        return answers if details is None else self._compared(answers, details)
 
     def label_items(
         self,
@@ -355,7 +376,17 @@ class LiveCollection:
         if len(others):
             X, names = state.views.all_rows()[others], [str(state.voting.ids[row]) for row in others.tolist()]
             answers |= zip(others.tolist(), answers_of(state, X, ids=names, **settings), strict=True)
-        return [answers[row] for row in rows.tolist()]
+        return self._compared([answers[row] for row in rows.tolist()], [state.details[row] for row in rows.tolist()])
+
+    def _compared(self, answers: list[Answer], details: Sequence[Mapping[str, Any] | None]) -> list[Answer]:
+        """Answers that say in words how each neighbor is like the item; of tables with words or gaps only."""
+        table, row_of, state = self.table, self.items.row_of, self.state()
+        if table is None:
+            return answers
+        return [
+            replace(answer, compared=table.compared(one, [state.details[row_of[near.id]] for near in answer.neighbors]))
+            for answer, one in zip(answers, details, strict=True)
+        ]
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first.

@@ -22,7 +22,8 @@ LARGEST_VALUE = 1e140
 # Advice for rows with missing numbers.
 HINT_FOR_MISSING = (
     " Where a row may lack whole groups of columns, FusedClassifier answers from the groups it has: put NaN in the"
-    " columns of the others."
+    " columns of the others. Where any cell may be missing, nearsay.TableEncoder makes rows that can be compared, as"
+    " NeighborClassifier does of a data frame."
 )
 
 # Type characters of float32 and float64, the types that products and compiled loops take as they are.
@@ -117,7 +118,7 @@ def refuse_words(X: Any, *, name: str = "X") -> None:
             is_text = isinstance(cells[row], str | bytes)
             what = f"the text {str(cells[row])!r}" if is_text else f"the date or time {cells[row]}"
             remedy = (
-                "Leave that column out, or code it as numbers (sklearn.preprocessing.OneHotEncoder does)."
+                "Leave that column out, or code it as numbers (nearsay.TableEncoder does)."
                 if is_text
                 else "Pass numbers, such as the days since a first day: (dates - first) / np.timedelta64(1, 'D')."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import with_hints
 from nearsay.data.rows import as_groups, as_ids
 from nearsay.distances.named import Metric, as_distance
+from nearsay.encode.encoded_table import EncodedTable
 from nearsay.posterior.choice.candidate_views import is_auto_metric
 from nearsay.posterior.choice.fit_checks import (
     check_answering,
@@ -23,9 +25,11 @@ from nearsay.posterior.choice.fit_checks import (
     checked_items_and_labels,
     checked_metric,
     seed_of,
+    table_to_encode,
 )
 from nearsay.posterior.choice.fitting import FitOptions, is_precomputed
 from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.methods.custom_posterior import PosteriorLike
 from nearsay.posterior.methods.named import Auto, PosteriorName, is_auto
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
@@ -126,7 +130,8 @@ class NeighborClassifier(NeighborEstimator):
     labels_ : (n_rows,) the class number of every training row; −1 where all rows of its class have weight 0.
     posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
-    n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
+    table_ : EncodedTable, how a table with words, dates or gaps was encoded; None of any other X.
+    n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table.
 
     Examples
     --------
@@ -145,6 +150,8 @@ class NeighborClassifier(NeighborEstimator):
     Of 5 past cases with a probability like this, 5 were right (57 to 100%).
     Novelty 0.04: about 4% of the rows here are less unusual.
     """
+
+    table_: EncodedTable | None = None
 
     @with_hints(INSTEAD)
     def __init__(
@@ -188,7 +195,8 @@ class NeighborClassifier(NeighborEstimator):
         Parameters
         ----------
         X : (n_rows, n_columns) numbers (array, pandas or polars DataFrame), or items that ``metric`` compares.
-            They are held, not copied.
+            They are held, not copied. A table may also hold words, dates and gaps: a ``TableEncoder`` makes numbers
+            of its columns, in ``fit`` and in queries.
         y : (n_rows,) labels: strings, whole numbers or booleans.
         sample_weight : (n_rows,) numbers of at least 0, optional
             How much each row counts: its vote as a neighbor ("proportional",
@@ -210,7 +218,11 @@ class NeighborClassifier(NeighborEstimator):
         """
         options = fit_options(self, beside_proba)
         distance = None if is_auto_metric(options.metric) else as_distance(options.metric)
-        X, y = checked_items_and_labels(self, distance, X, y)
+        self.table_ = table_to_encode(self, distance, X)
+        X, y = checked_items_and_labels(self, distance, X if self.table_ is None else self.table_.rows, y)
+        if self.table_ is not None:
+            self.table_.name_columns(self)
+            options = replace(options, blocks=self.table_.encoder.blocks_)
         ids, groups = as_ids(ids, len(y)), as_groups(groups, len(y))
         held, weights = rows_that_count(sample_weight, len(y))
         given, rows, others = y, X, None
@@ -231,8 +243,16 @@ class NeighborClassifier(NeighborEstimator):
     def check_queries(self, X: Any) -> Any:
         """Queries as the model takes them, or an error that says what is wrong with them."""
         check_is_fitted(self)
+        if self.table_ is not None:
+            return self.table_.encoded(self.table_.read(self, X))
         X = checked_items(self, self.model_.views.first.search.distance_, X)
         return X[:, self.rows_.held] if is_precomputed(self.metric) and self.rows_.held is not None else X
+
+    @in_jobs
+    def explain(self, X: Any) -> EvidenceList[Evidence]:
+        """As in ``NeighborEstimator``; of a table with words or gaps, each neighbor says what it has in common."""
+        evidence = super().explain(X)
+        return evidence if self.table_ is None else self.table_.compared(self, X, evidence)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

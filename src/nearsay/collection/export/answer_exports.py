@@ -293,7 +293,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     kinds = {
         **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
-        **dict.fromkeys(("set", "node_path"), pyarrow.list_(text)),
+        **dict.fromkeys(("set", "node_path", "compared"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),
         "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),

@@ -27,6 +27,7 @@ from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
 from nearsay.errors import InputError, unknown_name
 
 SETTING = "described"
+NUMBERS = "numbers"  # the kind of items that are rows of a table
 ENCODER = "efficientnet-lite0"
 FAMILIES: dict[str, tuple[str, ...]] = {
     "color": ("rgb", "hsv", "lab"),
@@ -156,7 +157,7 @@ class Description:
 def numbers_settings(columns: Sequence[str]) -> dict[str, Any]:
     """What is recorded of a table of numbers: the names of its columns, where they have names."""
     named = not all(name.isdigit() for name in columns)
-    return {"kind": "numbers", "columns": list(columns) if named else None}
+    return {"kind": NUMBERS, "columns": list(columns) if named else None}
 
 
 def check_columns(record: Mapping[str, Any], columns: Sequence[str], source: str) -> None:

@@ -21,10 +21,12 @@ from typing import Any
 from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
 from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.ingest.picture_sources import Describe, DescribedPictures, FolderSource, described_by
+from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
 from nearsay.collection.ingest.table_sources import ArraySource, ParquetSource, TextSource, table_of_labels
 from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
+from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -39,16 +41,12 @@ class Source:
 
     Attributes
     ----------
-    chosen : list of str
-        How the source was read, and why: a sentence each.
+    of_pictures : bool
+        Whether the rows are pictures, which are described.
     problems : list of Problem
         The rows that were left out in the last pass.
     taxonomy : Taxonomy or None
         The one given, else that of folders within folders.
-    feature_groups : {name: slice}
-        Columns that belong together; empty for pictures.
-    columns : list of str
-        Names of the columns of numbers; empty for pictures.
     n_delivered : int
         How many rows the last pass delivered.
     """
@@ -62,26 +60,41 @@ class Source:
         known_labels: Collection[str] | None,
         taxonomy: Taxonomy | None,
         feature_groups: dict[str, slice],
+        of_pictures: bool,
         strict: bool,
         on_progress: Progress | None,
     ) -> None:
         self.name = name
-        self.chosen = [*reader.chosen, *([] if labels is None else labels.chosen)]
         self.taxonomy = taxonomy
-        self.feature_groups = feature_groups
-        self.columns = list(reader.columns)
+        self.of_pictures = of_pictures
         self.problems: list[Problem] = []
         self.n_delivered = 0
         self._reader = reader
+        self._groups = feature_groups
         self._labels = labels
         self._known_labels = known_labels
         self._strict = strict
         self._on_progress = on_progress
 
     @property
-    def of_pictures(self) -> bool:
-        """Whether the rows are pictures, which are described."""
-        return not self.columns
+    def chosen(self) -> list[str]:
+        """How the source was read, and why: a sentence each."""
+        return [*self._reader.chosen, *([] if self._labels is None else self._labels.chosen)]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of numbers; empty for pictures."""
+        return list(self._reader.columns)
+
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """What encodes a table with words or gaps; one given unfitted is fitted in the first pass."""
+        return self._reader.encoder if isinstance(self._reader, EncodedRows) else None
+
+    @property
+    def feature_groups(self) -> dict[str, slice]:
+        """Columns that belong together; none of pictures, nor of encoded tables."""
+        return self._groups if self.encoder is None else {}
 
     def __len__(self) -> int:
         """How many rows there are; of a table of text how many lines, which may be a few more."""
@@ -134,6 +147,7 @@ def read_source(
     strict: bool = False,
     like: Mapping[str, Any] | None = None,
     describe: Describe | None = None,
+    encoder: TableEncoder | None = None,
     on_progress: Progress | None = None,
 ) -> Source:
     """Read the rows of a table, of arrays or of a folder of pictures, to add them to a collection or to label them.
@@ -166,6 +180,9 @@ def read_source(
     describe : function of a list of paths, optional
         Gives an array with a row for each picture that could be described, and a list of ``SkippedImage`` for the
         others. By default ``describe_paths``.
+    encoder : TableEncoder, optional
+        Encodes columns of words and gaps of a table. One that is not fitted is fitted in the first pass, where the
+        table has any. Without one, words are details, and rows with gaps are left out.
     on_progress : function of (rows done, rows in all), optional
         Called after each batch.
 
@@ -183,12 +200,15 @@ def read_source(
     path = Path(src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
     usual = ColumnChoices(*(None if like is None else like.get(name) for name in READING))
-    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual)
+    compared = [column.name for column in getattr(encoder, "columns_", ())]
+    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, features=compared)
     reader: Any = _reader(path, choices)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
     if isinstance(reader, FolderSource) and labels is None and tree is None:
         tree = reader.taxonomy
     pictures = isinstance(reader, FolderSource) or not reader.columns
+    if encoder is not None and is_table(reader) and not (pictures and reader.roles.picture is not None):
+        reader, pictures = EncodedRows(reader, encoder), False
     if pictures:
         reader = _described(reader, folder, describe, path.name)
     label_table = None
@@ -201,6 +221,7 @@ def read_source(
         known_labels=known_labels,
         taxonomy=tree,
         feature_groups=groups,
+        of_pictures=pictures,
         strict=strict,
         on_progress=on_progress,
     )

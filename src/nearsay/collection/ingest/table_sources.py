@@ -65,7 +65,7 @@ class TextSource(TextTable):
             raw.labels.append(None if roles.label is None else cells[roles.label].strip() or None)
             keywords = None if roles.keywords is None else split_keywords(cells[roles.keywords], self._separator)
             raw.keywords.append(keywords)
-            details = {self.names[c] if self.names else str(c): cells[c] for c in roles.details}
+            details = {self.names[c] if self.names else str(c): cells[c] for c in roles.details if cells[c].strip()}
             picture = "" if roles.picture is None else cells[roles.picture].strip()
             raw.details.append({**details, "path": picture} if picture else details)
         return raw

@@ -61,13 +61,15 @@ def fitted_to_rows(
     n_neighbors: Any,
     groups: FeatureGroups | None = None,
     make: Callable[..., View] | None = None,
+    blocks: tuple[tuple[int, int], ...] = (),
 ) -> NeighborClassifier:
     """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
-    With feature groups there is one view of all groups together and one of each group.
+    ``blocks`` are the columns that stand for one column of a table, as in ``FitOptions``. With feature groups there is
+    one view of all groups together and one of each group.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
-    options = replace(fit_options(classifier), make_view=make)
+    options = replace(fit_options(classifier), make_view=make, blocks=blocks)
     if groups is not None:
         columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
         options = replace(options, views=groups.views, columns=np.sort(columns))
@@ -133,9 +135,10 @@ class Learned:
         groups: FeatureGroups | None = None,
         taxonomy: Taxonomy | None = None,
         make: Callable[..., View] | None = None,
+        blocks: tuple[tuple[int, int], ...] = (),
     ) -> Learned:
         """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` makes the views."""
-        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make)
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks)
         learned, model = cls(), classifier.model_
         views = model.views.views
         learned.transforms = [transform_of(view) for view in views]

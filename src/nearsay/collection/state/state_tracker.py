@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.collection.ingest.table_encoding import stored_encoder
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned import Learned, fitted_to_rows
@@ -271,6 +272,7 @@ class StateTracker:
             n_neighbors=n_neighbors,
             taxonomy=self.store.tree,
             make=make,
+            blocks=self._blocks(),
         )
         # Rows that would vote, and do not in ``voting``, do not pass their keywords on either.
         gives = items.gives_keywords() & (voting.votes | ~items.voting().votes)
@@ -283,7 +285,9 @@ class StateTracker:
         """The classifier that learning from the rows that vote in ``voting`` begins with."""
         rows, (metric, groups) = np.flatnonzero(voting.votes), self._metric()
         labels = voting.classes[voting.labels[rows]]
-        return fitted_to_rows(self.all_rows()[rows], labels, metric, posterior, n_neighbors, groups)
+        return fitted_to_rows(
+            self.all_rows()[rows], labels, metric, posterior, n_neighbors, groups, blocks=self._blocks()
+        )
 
     def labeled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows that vote, in order of their numbers in the store, and their labels."""
@@ -295,6 +299,11 @@ class StateTracker:
         """The metric of all columns together, and the feature groups, if any."""
         groups = FeatureGroups.of_settings(self.store.settings)
         return self.store.settings.get("metric", "euclidean") if groups is None else groups.together, groups
+
+    def _blocks(self) -> tuple[tuple[int, int], ...]:
+        """The columns that stand for one column of the table, where the items are rows of one with words or gaps."""
+        encoder = stored_encoder(self.store)
+        return () if encoder is None else encoder.blocks_
 
     def n_voters(self) -> int:
         """How many rows vote."""

@@ -81,7 +81,8 @@ SKLEARN_TRANSFORMERS = """StandardScaler MinMaxScaler MaxAbsScaler RobustScaler 
     LabelBinarizer Pipeline"""
 CLASSIFIERS = """NeighborClassifier FusedClassifier HedgedClassifier ConformalClassifier FoldModels GaussianClasses
     LinearClasses"""
-METRICS = "ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns"
+METRICS = """ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns
+    TableEncoder"""
 ORDERINGS = "JointNeighbors RankBoostNeighbors TransformedNeighbors TwoPassNeighbors"
 ANNOTATORS = f"{ORDERINGS} KeywordRegression MLkNN KeywordAnnotator"
 
@@ -237,6 +238,21 @@ CLASSES: tuple[Savable, ...] = (
     # taxonomies
     _class("taxonomy.taxonomy:Taxonomy", nodes=tuple_of(KEY, "nodes"),
         parents=tuple_of(tuple_of(count()), "nodes"), prior=NONE | floats("_"), words=dict_of(KEY, TEXT)),
+    # tables with words and gaps
+    _class("encode.column_quantiles:ColumnQuantiles", values=floats("values"),
+        shares=floats("values"), starts=starts("columns+1", of="values")),
+    _class("encode.encoded_columns:NumberColumn", name=TEXT, center=FINITE, scale=FLOAT,
+        quantiles=NONE | of("ColumnQuantiles"), marks_gaps=BOOL, is_date=BOOL),
+    _class("encode.encoded_columns:WordColumn", name=TEXT, values=texts("values"), shares=floats("codes"),
+        has_rare=BOOL, has_gaps=BOOL, height=FINITE),
+    _class("encode.table_columns:TableColumns", names=list_of(TEXT, "columns"), kinds=list_of(TEXT, "columns"),
+        cells=list_of(values("given"), "columns")),
+    _estimator("encode.table_encoder:TableEncoder", "numbers min_rows max_values keep_ids", n_features_in_=count(),
+        feature_names_in_=values("_"), kinds_=list_of(TEXT, "columns"), dropped_=dict_of(TEXT, TEXT),
+        columns_=list_of(of("NumberColumn WordColumn"), "kept"), places_=ints("kept", below="columns"),
+        n_gaps_=dict_of(TEXT, count())),
+    _class("encode.encoded_table:EncodedTable", encoder=of("TableEncoder", "columns"),
+        columns=of("TableColumns", "columns given"), names=NONE | values("_")),
     # posteriors
     _class("posterior.methods.named:Auto", criterion=TEXT, max_past_cases=NONE | count(), model_failure=FLOAT),
     Savable("nearsay.posterior.methods.named:NamedPosterior", {**_POSTERIOR, "model_failure": may(FLOAT), "name": TEXT},
@@ -268,7 +284,7 @@ CLASSES: tuple[Savable, ...] = (
         seconds=FLOAT),
     # views of the rows
     _class("posterior.views.row_transforms:RowTransform", name=TEXT, power=NONE | FLOAT, pull=FLOAT, large_margin=BOOL,
-        unit=BOOL, distance=TEXT),
+        unit=BOOL, distance=TEXT, blocks=tuple_of(pair_of(count(), count()))),
     _class("posterior.views.row_transforms:LinearMap", center=floats("taken"), matrix=floats("taken|taken between"),
         unit=BOOL, columns=NONE | ints("taken", below="columns"), further=NONE | floats("between _")),
     _class("posterior.views.row_transforms:LearnedTransforms", transforms=list_of(of("RowTransform"), "transforms"),
@@ -304,8 +320,6 @@ CLASSES: tuple[Savable, ...] = (
         classes_=ints("classes"), _standardized=of("LinearMap"), _whitening=floats("columns directions"),
         _factors=floats("directions _"), _offsets=floats("_"), _half_log_det=floats("classes"),
         _quantiles=of("ColumnQuantiles", "columns")),
-    _class("posterior.views.gaussian_classes:ColumnQuantiles", values=floats("values"),
-        shares=floats("values"), starts=starts("columns+1", of="values")),
     _class("posterior.evidence.novelty:Novelty", past=may(of("PastCases", "rows classes")), k=count(),
         _past_reach=may(floats("_ _")), _nearly_equal=may(FLOAT), _usual=may(NONE | of("UsualSigns")),
         _known_reach=may(floats("rows")), twin_share=may(FLOAT)),
@@ -320,7 +334,7 @@ CLASSES: tuple[Savable, ...] = (
         posterior=of("Fusion", "rows classes views"), past=NONE, novelty=NONE, judged=NONE | ints("_", below="rows")),
     _class("posterior.choice.fitting:FitOptions", n_neighbors=PLAIN, posterior=POSTERIOR, metric=METRIC, search=SEARCH,
         tie_break=TEXT, beside=NONE | of(SKLEARN_MODELS), priors=PLAIN, seed=INT, n_jobs=JOBS, views=NONE,
-        columns=NONE, make_view=NONE, shards=NONE),
+        columns=NONE, make_view=NONE, shards=NONE, blocks=tuple_of(pair_of(count(), count()))),
     _class("posterior.fused_model:FusedOptions", of_each=of("FitOptions"), groups=dict_of(TEXT, SLICE | ints("_")),
         exponents=PLAIN),
     _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),
@@ -329,7 +343,7 @@ CLASSES: tuple[Savable, ...] = (
         below="rows"), floats("_ classes"))))),
     _estimator("posterior.classifier:NeighborClassifier", "n_neighbors tie_break priors random_state metric_params",
         posterior=POSTERIOR, metric=METRIC, search=SEARCH, beside=NONE | of(SKLEARN_MODELS), n_jobs=JOBS, **_ANSWERS,
-        model_=of("FittedModel", "rows classes")),
+        model_=of("FittedModel", "rows classes"), table_=NONE | of("EncodedTable")),
     _estimator("posterior.fused:FusedClassifier", "exponents", feature_groups=plain_with(of(DISTANCES)),
         estimator=NONE | of("NeighborClassifier"), **_ANSWERS, model_=of("FusedModel", "rows classes")),
     _class("posterior.methods.fusion:Fusion", posterior=of(POSTERIORS), exponents=PLAIN, n_classes_=count("classes"),
@@ -361,7 +375,8 @@ CLASSES: tuple[Savable, ...] = (
         thresholds_=floats("classes")),
     _class("posterior.evidence.evidence:Evidence", label=KEY, probability=FLOAT,
         probabilities=dict_of(KEY, FLOAT), votes=dict_of(KEY, FLOAT), neighbors=list_of(INT),
-        distances=list_of(FLOAT), labels=list_of(KEY), novelty=FLOAT, record=PLAIN, ids=PLAIN, twin=NONE | INT),
+        distances=list_of(FLOAT), labels=list_of(KEY), novelty=FLOAT, record=PLAIN, ids=PLAIN, twin=NONE | INT,
+        compared=NONE | list_of(TEXT)),
     # learned metrics
     _estimator("learn.itml:ITML",
         "gamma n_constraints n_neighbors prior bounds max_iter tol random_state verbose", taxonomy=TAXONOMY,

@@ -2,7 +2,8 @@
 
 - A column has the role that the caller gives it, else that of its name. Otherwise the label is the last column of text.
 - Every other column of numbers is a feature, and one with a name is a feature group of its own. Columns ``shape[0]``,
-  ``shape[1]``, … side by side are one group ``shape``; ``[0]``, ``[1]``, … belong to no group.
+  ``shape[1]``, … side by side are one group ``shape``, and so are sixteen or more such as ``f0``, ``f1``, …;
+  ``[0]``, ``[1]``, … belong to no group.
 - Other columns of text are details: collections keep them, ``read_rows`` refuses them.
 """
 
@@ -27,6 +28,11 @@ PART_NAMES = ("split", "fold", "partition", "subset")
 # Between keywords in one cell: the first of these that occurs in the column.
 SEPARATORS = (";", "|", ",")
 NUMBERED = re.compile(r"(?P<group>.*)\[(?P<number>\d+)\]", re.DOTALL)
+# Sentences about columns begin so.
+COMPARED, KEPT = "items are compared by", "kept as details:"
+COUNTED = re.compile(r"(?P<group>.*[^\d\W].*?)(?P<number>\d+)")
+# So many columns that are counted through are one vector.
+LONG_RUN = 16
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
 
 Column = str | int
@@ -37,7 +43,7 @@ class ColumnChoices:
     """The columns that the caller names, and whether the first line of a text table is a header.
 
     ``usual`` are the choices for a similar table: they apply where nothing else is given, and to columns that this
-    table has.
+    table has. ``features`` are names of columns that items are compared by, so that none is guessed to be the label.
     """
 
     label: Column | None = None
@@ -45,6 +51,7 @@ class ColumnChoices:
     id: Column | None = None
     header: bool | None = None
     usual: ColumnChoices | None = None
+    features: Collection[str] = field(default=(), kw_only=True)
 
     def without_header(self) -> ColumnChoices:
         """The same columns, whether or not the table has a header."""
@@ -65,7 +72,10 @@ class ColumnChoices:
             return other if (other in names if names is not None else number < width) else None
 
         return ColumnChoices(
-            known(self.label, usual.label), known(self.keywords, usual.keywords), known(self.id, usual.id)
+            known(self.label, usual.label),
+            known(self.keywords, usual.keywords),
+            known(self.id, usual.id),
+            features=self.features,
         )
 
 
@@ -118,7 +128,9 @@ def choose_roles(
         taken |= {roles[role]} - {None}  # type: ignore[arg-type]
     for role, (given, known, text_only) in wanted.items():
         if given is None:
-            roles[role] = column_called(known, names, taken | {c for c in range(width) if text_only and not is_text[c]})
+            barred = {c for c in range(width) if text_only and not is_text[c]}
+            compared = {c for c, name in enumerate(names or ()) if name in choices.features}
+            roles[role] = column_called(known, names, taken | barred | compared)
         if (column := roles[role]) is not None:
             taken.add(column)
             why = "by its name" if given is None else "as requested"
@@ -126,6 +138,7 @@ def choose_roles(
     id, label, keywords, picture = roles.values()
     texts = [column for column in range(width) if is_text[column] and column not in {*taken, *empty}]
     possible = [column for column in texts if strict or names is None or names[column].lower() not in PART_NAMES]
+    possible = [column for column in possible if names is None or names[column] not in choices.features]
     if label is None and possible:
         label = possible[-1]
         texts.remove(label)
@@ -143,9 +156,10 @@ def choose_roles(
         id = picture
         chosen.append("a picture's path is its id: no column is called id")
     if features:
-        chosen.append(f"items are compared by {len(features)} column{'s' * (len(features) != 1)} of numbers")
+        chosen.append(f"{COMPARED} {len(features)} column{'s' * (len(features) != 1)} of numbers")
     if texts:
-        chosen.append(f"kept as details: {', '.join(_name(column, names) for column in texts)}")
+        chosen.append(f"{KEPT} {', '.join(_name(column, names) for column in texts)}")
+    texts = sorted([*texts, *(column for column in empty if column not in {*taken, label})])
     return Roles(label, keywords, id, picture, features, texts, chosen)
 
 
@@ -208,9 +222,11 @@ def groups_of(names: Sequence[str], source: str) -> dict[str, slice]:
 
     >>> groups_of(["size", "hue[0]", "hue[1]", "[3]"], "leaves.csv")
     {'size': slice(0, 1, None), 'hue': slice(1, 3, None)}
+    >>> groups_of([f"f{number}" for number in range(768)], "embeddings.csv")
+    {'f': slice(0, 768, None)}
     """
     groups: dict[str, slice] = {}
-    for column, name in enumerate(names):
+    for column, name in enumerate(_as_one_vector(names)):
         match = NUMBERED.fullmatch(name)
         group, number = (match["group"].strip(), int(match["number"])) if match else (name.strip(), 0)
         if not group:
@@ -223,6 +239,26 @@ def groups_of(names: Sequence[str], source: str) -> dict[str, slice]:
             )
         groups[group] = slice(start, column + 1)
     return groups
+
+
+def _as_one_vector(names: Sequence[str]) -> list[str]:
+    """Names in which long runs such as ``f0``, ``f1``, … are spelled ``f[0]``, ``f[1]``, …: an embedding by column."""
+    spelled, start = list(names), 0
+    while start < len(names):
+        stop = start
+        first = COUNTED.fullmatch(names[start].strip())
+        if first is not None:
+            group, number = first["group"], int(first["number"])
+            while stop < len(names) and names[stop].strip() in (
+                f"{group}{number + stop - start}",
+                f"{group}{str(number + stop - start).zfill(len(first['number']))}",
+            ):
+                stop += 1
+            named = group.rstrip(" _-.")
+            if stop - start >= LONG_RUN and named not in names:
+                spelled[start:stop] = [f"{named}[{place}]" for place in range(stop - start)]
+        start = max(stop, start + 1)
+    return spelled
 
 
 def spelled_names(name: str, width: int) -> list[str]:

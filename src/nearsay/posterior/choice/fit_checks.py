@@ -13,8 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from nearsay.core.settings import check_randomness
 from nearsay.core.validation import checked_labels, checked_rows, checked_rows_and_labels
 from nearsay.distances.distance import Distance
-from nearsay.distances.functions import FunctionDistance
+from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
 from nearsay.distances.named import with_parameters
+from nearsay.encode.encoded_table import EncodedTable
+from nearsay.encode.table_columns import needs_encoding
 from nearsay.errors import InputError
 from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.choice.candidate_views import is_auto_metric
@@ -128,6 +130,12 @@ def checked_items_and_labels(estimator: Any, distance: Distance | None, X: Any, 
         y = column_or_1d(checked_labels(y), warn=True)
     check_classification_targets(y)
     return X, y
+
+
+def table_to_encode(estimator: Any, distance: Distance | None, X: Any) -> EncodedTable | None:
+    """A table with words, dates or gaps, encoded; None for anything else, and for a function of the user's."""
+    by_user = isinstance(distance, FunctionDistance | PrecomputedDistance)
+    return None if by_user or not needs_encoding(X) else EncodedTable.of(estimator, X)
 
 
 def checked_items(estimator: Any, distance: Distance, X: Any) -> Any:

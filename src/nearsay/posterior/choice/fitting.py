@@ -37,7 +37,14 @@ from nearsay.posterior.priors import Priors, PriorsLike
 from nearsay.posterior.row_weights import RowWeights
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.model_beside import ModelBeside, companion_models
-from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED_BESIDE, unequal_columns
+from nearsay.posterior.views.row_transforms import (
+    STANDARDIZED,
+    VALUE_DIFFERENCES,
+    WHITENED_BESIDE,
+    RowTransform,
+    unequal_columns,
+)
+from nearsay.posterior.views.value_differences import MOST_DIRECTIONS
 from nearsay.posterior.views.views import Views
 
 # Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
@@ -64,6 +71,8 @@ class FitOptions:
         What makes a view; None is ``View``.
     shards : ShardedIndex or None
         The settings by which rows in shards are searched.
+    blocks : pairs of int
+        Columns that stand for one column of a table with words or gaps, as in ``RowTransform``.
     """
 
     n_neighbors: Any
@@ -79,6 +88,7 @@ class FitOptions:
     columns: np.ndarray | None = None
     make_view: Callable[..., View] | None = None
     shards: Any = None
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def chooses(self) -> bool:
@@ -239,11 +249,19 @@ class ModelFit:
         if is_auto_metric(metric):
             pools = any(isinstance(make(), GroupPosterior) for make in self.posteriors.values())
             large_margin = metric == AUTO_METRICS[1]
-            return transforms_to_try(self.X, self.labels, large_margin=large_margin) if pools else []
+            transforms = transforms_to_try(self.X, self.labels, large_margin=large_margin) if pools else []
+            return [*transforms, *self._value_differences()] if pools else []
         if not self.options.chooses or not isinstance(metric, str) or metric not in SCALES_MATTER:
             return []
         transforms = [STANDARDIZED] if unequal_columns(self.X) else []
-        return transforms + [each for each in transforms_to_try(self.X, self.labels) if each == WHITENED_BESIDE]
+        transforms += [each for each in transforms_to_try(self.X, self.labels) if each == WHITENED_BESIDE]
+        return transforms + self._value_differences()
+
+    def _value_differences(self) -> list[RowTransform]:
+        """What each column of a table with words or gaps says about the classes, as one more view."""
+        blocks = self.options.blocks
+        few = 0 < len(blocks) * self.n_classes <= MOST_DIRECTIONS and self.n_classes > 1
+        return [RowTransform(VALUE_DIFFERENCES, blocks=blocks)] if few else []
 
     def _models(self, views: ViewsByKey) -> list[ModelBeside]:
         """Models to pool with the neighbors: the user's, then our own where rows are whitened too."""

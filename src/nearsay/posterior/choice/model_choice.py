@@ -156,7 +156,7 @@ class Chooser:
         expected = shown
         if isinstance(self.posteriors[lead](), GroupPosterior):
             # The pool is held by its first views.
-            others = sorted((key for key in self.views if key not in shown.views), key=self._comes_later)
+            others = sorted((key for key in self.views if key not in shown.views), key=self._turn)
             expected = replace(shown, views=(*shown.views, *others), models=tuple(range(len(self.models))))
         at_k = [replace(shown, posterior=p) for p in self.posteriors]
         leaders = self._likeliest_first(at_k)[:LEADERS]
@@ -178,8 +178,10 @@ class Chooser:
         plain = [ModelCandidate(lead, k, (key,)) for key, view in self.views.items() if not view.knows_labels]
         return self._clearly_best(plain[0], plain[1:])
 
-    def _comes_later(self, key: tuple[int, int]) -> bool:
-        return self.views[key].transform != WHITENED_BESIDE
+    def _turn(self, key: tuple[int, int]) -> int:
+        """Which views come first in a pool: those that the default has."""
+        transform = self.views[key].transform
+        return 0 if transform == WHITENED_BESIDE else 1 if transform is not None and transform.blocks else 2
 
     def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
         """All groups under one distance, for each that takes them all and is not learned from labels."""

@@ -88,6 +88,9 @@ class Evidence(InWords):
         The names of these neighbors, where ``fit`` was given names.
     twin : int or None
         The row that the query repeats: the nearest, where it is equal to it or far nearer than is usual between rows.
+    compared : list of str or None
+        Of a table with words or gaps: how each neighbor is like the query, by columns ("same plan, income 41,000
+        against 39,500").
 
     >>> one = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
     ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4, {"cases": 40, "right": 31})
@@ -109,22 +112,31 @@ class Evidence(InWords):
     record: dict[str, Any]
     ids: list[Any] | None = None
     twin: int | None = None
+    compared: list[str] | None = None
 
     @property
     def text(self) -> str:
         """The evidence in a few sentences, one a line."""
         answer = f"{self.label!r} with probability {self.probability:.2f}."
         vote = in_words(self.label, self.votes, self.labels, self.distances)
-        return "\n".join([answer, vote, record_in_words(self.record), *_twin_in_words(self), _novelty_in_words(self)])
+        nearest = [f"The nearest: {self.compared[0]}."] if self.compared else []
+        record = record_in_words(self.record)
+        return "\n".join([answer, vote, *nearest, record, *_twin_in_words(self), _novelty_in_words(self)])
 
     def rows(self) -> list[dict[str, Any]]:
         """A dict for every neighbor, nearest first."""
         answer = {"label": self.label, "probability": self.probability}
-        return [{**answer, **each} for each in neighbor_rows(self.neighbors, self.ids, self.labels, self.distances)]
+        rows = [{**answer, **each} for each in neighbor_rows(self.neighbors, self.ids, self.labels, self.distances)]
+        if self.compared is None:
+            return rows
+        return [{**row, "compared": words} for row, words in zip(rows, self.compared, strict=True)]
 
     def _repr_html_(self) -> str:
-        rows = [(str(each["id"]), str(each["says"]), f"{each['distance']:.3g}") for each in self.rows()]
-        return text_and_table(self.text, ("row", "says", "distance"), rows)
+        rows = [
+            (str(each["id"]), str(each["says"]), f"{each['distance']:.3g}", *([each["compared"]] * bool(self.compared)))
+            for each in self.rows()
+        ]
+        return text_and_table(self.text, ("row", "says", "distance", *(["compared"] * bool(self.compared))), rows)
 
 
 E = TypeVar("E", bound=InWords)

@@ -199,7 +199,7 @@ class Pooled(GroupPosterior):
         n_weights = n_views * len(self.members_)
         precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
         precision[n_weights:-1] = MODEL_PRECISION
-        if n_views <= CORE_VIEWS or self.of_groups:
+        if n_views <= CORE_VIEWS + 1 or self.of_groups:  # one view more is no burden
             return fit_weights(cases, center=0.0, precision=precision, start=start)
         core = np.ones(len(precision), np.bool_)
         core[CORE_VIEWS * len(self.members_) : n_weights] = False

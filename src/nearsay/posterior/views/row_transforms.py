@@ -28,6 +28,7 @@ from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.posterior.base import FOLDS, folds_by
+from nearsay.posterior.views.value_differences import value_difference_matrix
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
 MOST_COLUMNS = 512
@@ -56,6 +57,9 @@ class RowTransform:
     unit : bool
         Whether rows are made as long as each other at the end.
     distance : the name of the distance that is measured then.
+    blocks : pairs of int
+        Columns that stand for one column of a table: the first and the one after the last. Where there are any, each
+        block becomes what it says about the classes (``value_differences.py``).
     """
 
     name: str
@@ -64,11 +68,12 @@ class RowTransform:
     large_margin: bool = False
     unit: bool = False
     distance: str = "euclidean"
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def knows_labels(self) -> bool:
         """Whether the map is learned from labels, so that past cases need maps learned without them."""
-        return self.power is not None
+        return self.power is not None or bool(self.blocks)
 
 
 STANDARDIZED = RowTransform("standardized")
@@ -83,6 +88,9 @@ WHITENED = (
 )
 # The one that does best beside the rows as they are.
 WHITENED_BESIDE = WHITENED[2]
+
+# What each column of a table says about the classes, by itself.
+VALUE_DIFFERENCES = "value differences"
 
 # A few steps of LMNN go most of the way. All the way, it overfits a few hundred rows.
 LARGE_MARGIN = RowTransform("large margin", power=0.0, large_margin=True)
@@ -182,6 +190,7 @@ def learn_maps(transforms: Sequence[RowTransform], X: Any, labels: np.ndarray) -
     labels : (n_rows,) class numbers.
     """
     X, labels = _some(X, labels)
+    all_columns = X
     columns = distinct_columns(X)
     taken = None if len(columns) == X.shape[1] else columns
     X, unit = in_units(X if taken is None else X[:, taken])
@@ -203,6 +212,9 @@ def learn_maps(transforms: Sequence[RowTransform], X: Any, labels: np.ndarray) -
                     factor = spreads.factor(transform.power, transform.pull, large_margin=transform.large_margin)
                     product = (shared @ factor, None) if few else (shared, factor)
                     maps[transform] = LinearMap(first, product[0], transform.unit, taken, product[1])
+                elif transform.blocks:
+                    matrix = value_difference_matrix(all_columns, labels, transform.blocks)
+                    maps[transform] = LinearMap(all_columns.mean(axis=0), matrix, transform.unit)
     return [maps[transform] for transform in transforms]
 
 

@@ -215,6 +215,17 @@ class ServedCollection:
         """The answer to a vector (1, n_columns), for callers that are in a thread already."""
         return self._answer_vectors([X], (ACCURACY, slider))[0]
 
+    def cells(self) -> list[str] | None:
+        """The columns of the table that the items are rows of, where it has words or gaps."""
+        table = self.collection.table
+        return None if table is None else [column.name for column in table.encoder.columns_]
+
+    def compared(self, answer: dict[str, Any], cells: dict[str, str]) -> dict[str, Any]:
+        """The answer about a row of a table, with how each neighbor is like it."""
+        details = [self.collection.store.item(neighbor["id"])["details"] for neighbor in answer["neighbors"]]
+        table = self.collection.table
+        return answer if table is None else {**answer, "compared": table.compared(cells, details)}
+
     def _answer_vectors(self, queries: Sequence[np.ndarray], options: tuple[float, bool]) -> list[dict[str, Any]]:
         """Answers to several vectors from one search."""
         return [as_shown(answer) for answer in self.collection.label(np.vstack(queries), **self._options(*options))]

@@ -62,6 +62,7 @@ class Upload:
     files : {id: (path, name by content)} of pictures.
     names : {id: uploaded name} of pictures, unique.
     small : {id: small copy} of pictures.
+    details : what a table says of each row; none of pictures.
     problems : files and rows that were left out.
     """
 
@@ -72,6 +73,7 @@ class Upload:
     files: dict[str, tuple[Path, str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     small: dict[str, bytes] = field(default_factory=dict)
+    details: list[dict[str, str]] = field(default_factory=list)
 
 
 def safe_name(given: str) -> str:
@@ -182,12 +184,12 @@ def read_rows(collection: LiveCollection, path: Path) -> Upload:
     except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
     X = rows.X if len(rows) else np.empty((0, collection.n_columns), np.float32)
-    return Upload(rows.ids, X, source.problems)
+    return Upload(rows.ids, X, source.problems, details=rows.details)
 
 
 def answer_upload(collection: LiveCollection, upload: Upload, on_progress: Progress | None = None) -> None:
     """Answer each item."""
-    paths = [{"path": upload.names[id]} if id in upload.names else {} for id in upload.ids]
+    paths = upload.details or [{"path": upload.names[id]} if id in upload.names else {} for id in upload.ids]
     batches = (
         Batch([], upload.ids[part], upload.X[part], [], [], paths[part])
         for part in row_blocks(len(upload.ids), size=ANSWERED_AT_ONCE)
@@ -217,7 +219,11 @@ def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> in
                         shutil.copyfileobj(picture, out)
             if new and folder is not None:
                 sync_folder(folder)
-            details = [{"upload": upload.files[id][1]} if id in upload.files else None for id in upload.ids]
+            kept: list[dict[str, str] | None] = [*upload.details] or [None] * len(upload.ids)
+            details = [
+                {"upload": upload.files[id][1]} if id in upload.files else given or None
+                for id, given in zip(upload.ids, kept, strict=True)
+            ]
             labels = [answer.label for answer in upload.answers]
             return collection.add(upload.ids, upload.X, labels, details=details, by="machine", who=who)
         except BaseException:

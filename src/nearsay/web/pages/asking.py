@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,12 +38,13 @@ PICTURE = Takes(query={"id": TEXT, "question": TEXT, "size": one_of("large")})
 
 @dataclass(frozen=True)
 class Question:
-    """A query that is in no collection: its vector, and its picture where it has one."""
+    """A query that is in no collection: its vector, and its picture or the cells of its row where it has any."""
 
     key: str
     X: np.ndarray
     picture: bytes | None
     name: str
+    cells: dict[str, str] | None = None
 
 
 class RecentQuestions:
@@ -77,7 +79,12 @@ class RecentQuestions:
 
     def of_numbers(self, served: ServedCollection, text: str) -> Question:
         """Pasted numbers."""
-        n_columns = served.collection.n_columns
+        n_columns, table = served.collection.n_columns, served.collection.table
+        if table is not None:
+            cells = table.parsed(text)
+            X = checked_queries(table.encoded([cells]), n_columns)
+            key = hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:32]
+            return self._keep(Question(key, X, None, text.strip(), cells))
         X = checked_queries([as_vector(text, n_columns)], n_columns)
         return self._keep(Question(hashlib.sha256(X.tobytes()).hexdigest()[:32], X, None, "pasted numbers"))
 
@@ -104,7 +111,7 @@ async def ask(request: Request) -> Response:
     accuracy = ACCURACY if query["accuracy"] is None else query["accuracy"]
     data: dict[str, Any] = {
         "accuracy": accuracy, "accuracies": ACCURACIES, "answer": None, "item": None, "question": None,
-        "n_columns": served.collection.n_columns, "changed": None,
+        "n_columns": served.collection.n_columns, "changed": None, "cells": served.cells(),
     }  # fmt: skip
     if query["id"] or query["question"]:
         name = "id" if query["id"] else "question"
@@ -119,6 +126,8 @@ async def ask(request: Request) -> Response:
             question = questions.get(query["question"])
             data["question"] = {"key": question.key, "name": question.name, "picture": question.picture is not None}
             data["answer"] = data["answer"] or await served.ask_new(question.X, accuracy)
+            if question.cells is not None:
+                data["answer"] = await served.run(served.compared, data["answer"], question.cells)
             data |= await served.run(_neighbors, served, data["answer"], None, question.X)
     if not wants_json(request):
         answer = data["answer"]
@@ -135,11 +144,13 @@ def _neighbors(
 ) -> dict[str, Any]:
     """The neighbors of an answer with their items, and small drawings of query and neighbors."""
     neighbors, rows = [], []
-    for neighbor in answer["neighbors"]:
+    for place, neighbor in enumerate(answer["neighbors"]):
         near = served.item(neighbor["id"])
         rows.append(near["row"])
         shown = {name: near[name] for name in ("state", "confirmed", "by", "keywords")}
-        neighbors.append({**neighbor, **shown, "agrees": neighbor["label"] == answer["label"]})
+        compared = answer["compared"][place] if answer["compared"] else None
+        agrees = neighbor["label"] == answer["label"]
+        neighbors.append({**neighbor, **shown, "agrees": agrees, "compared": compared})
     drawn: list[list[float]] = []
     if not served.of_pictures:
         X = served.collection.store.vectors([item["row"]]) if item is not None else X
@@ -173,6 +184,8 @@ async def put_question(request: Request) -> Response:
             raise InputError("Choose a picture, or paste numbers.")
     if wants_json(request):
         answer = await served.ask_new(question.X)
+        if question.cells is not None:
+            answer = await served.run(served.compared, answer, question.cells)
         return await respond(request, "ask.html", {"question": {"key": question.key}, "answer": answer})
     return RedirectResponse(f"/ask?question={question.key}", 303)
 

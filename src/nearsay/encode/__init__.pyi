@@ -1,0 +1,1 @@
+from nearsay.encode.table_encoder import TableEncoder as TableEncoder
