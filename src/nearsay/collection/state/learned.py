@@ -23,6 +23,7 @@ import numpy as np
 
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
@@ -59,17 +60,21 @@ def fitted_to_rows(
     n_neighbors: Any,
     groups: FeatureGroups | None = None,
     make: Callable[..., View] | None = None,
+    views: Callable[..., list[View]] | None = None,
 ) -> NeighborClassifier:
     """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
-    No companion model is pooled with the neighbors: it would not follow when labels change. With feature groups
-    there is one view of all groups together and one of each group.
+    ``views`` gives the views to take, instead of those that past cases choose. No companion model is pooled with the
+    neighbors: it would not follow when labels change. With feature groups there is one view of all groups together
+    and one of each group.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
     options = replace(fit_options(classifier), models=False, make_view=make)
     if groups is not None:
         columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
-        options = replace(options, views=groups.views, columns=np.sort(columns))
+        options = replace(options, views=views or groups.views, columns=np.sort(columns))
+    elif views is not None:
+        options = replace(options, views=views)
     if not is_auto(n_neighbors):
         check_n_neighbors(n_neighbors, len(X))
     classes, numbers = np.unique(labels, return_inverse=True)
@@ -97,6 +102,7 @@ class Learned:
         The event that they were read after.
     posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
+    of_labels : whether any of the rows had a label.
     requested : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
@@ -113,6 +119,7 @@ class Learned:
     posterior_name: str
     choices: list[str]
     keywords: LearnedKeywords | None = None
+    of_labels: bool = True
     requested: tuple[Any, Any] = ("auto", "auto")
 
     @classmethod
@@ -130,9 +137,10 @@ class Learned:
         groups: FeatureGroups | None = None,
         taxonomy: Taxonomy | None = None,
         make: Callable[..., View] | None = None,
+        views: Callable[..., list[View]] | None = None,
     ) -> Learned:
-        """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` makes the views."""
-        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make)
+        """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` and ``views`` as above."""
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, views)
         learned, model = cls(), classifier.model_
         views = model.views.views
         learned.transforms = [transform_of(view) for view in views]
@@ -148,6 +156,7 @@ class Learned:
         learned.posterior = _without_labels(model.posterior)
         learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
         learned.choices = [transform.name for transform in learned.transforms]
+        learned.of_labels = bool((classifier.classes_ != NO_LABEL).any())
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:
             calibration = Calibration(
