@@ -240,7 +240,7 @@ def novelty(
     print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in result["notes"]))
 
 
-@app.command("first-labels")
+@app.command("first_labels")
 def first_labels(
     sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,
     starts: Annotated[int, typer.Option(min=1, help="Random starts on each data set.")] = 10,

@@ -1,4 +1,4 @@
-"""``python -m reproduce first-labels``: what is measured, and that typical items come before random ones."""
+"""``python -m reproduce first_labels``: what is measured, and that typical items come before random ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blobs(name: str) -> tuple[np.ndarray, np.ndarray, str]:
 def test_accuracies_after_a_few_labels_are_told_for_both_ways(monkeypatch):
     monkeypatch.setattr(first_labels, "described", blobs)
     monkeypatch.setattr(first_labels, "AFTER", (10, 20))
-    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["first-labels", "--sets", "vowel", "--starts", "2", "--json"])
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["first_labels", "--sets", "vowel", "--starts", "2", "--json"])
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)["rows"]["vowel"]
     assert rows["label_next"][0] > rows["at random"][0]

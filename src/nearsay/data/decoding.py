@@ -34,7 +34,7 @@ FORMATS = {
     "WEBP": (".webp",),
 }
 # Those that not every installation has: AVIF is part of newer Pillows, HEIC needs the extra.
-EXTRA, EXTRA_FORMATS = "heic", {"AVIF": (".avif",), "HEIF": (".heic", ".heif")}
+EXTRA_FORMATS = {"AVIF": (".avif",), "HEIF": (".heic", ".heif")}
 # What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
 # can claim pixels that would fill the memory.
 MOST_PIXELS = 178_956_970
@@ -61,7 +61,7 @@ def formats() -> tuple[str, ...]:
     features: Any = require("PIL.features", "images")
     with_avif = ("AVIF",) if "avif" in features.modules and features.check("avif") else ()
     try:
-        require("pillow_heif", EXTRA).register_heif_opener()
+        require("pillow_heif", "heic").register_heif_opener()
     except MissingExtra:
         return (*FORMATS, *with_avif)
     return (*FORMATS, *with_avif, "HEIF")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nearsay.data.decoding import EXTRA, EXTRA_FORMATS, FORMATS, MOST_PIXELS, Picture, decoded, formats, opened
+from nearsay.data.decoding import EXTRA_FORMATS, FORMATS, MOST_PIXELS, Picture, decoded, formats, opened
 from nearsay.errors import InputError, MissingExtra, require
 
 IMAGE_ENDINGS = frozenset(ending for endings in FORMATS.values() for ending in endings)
@@ -148,9 +148,7 @@ def other_files(folder: str | os.PathLike[str]) -> str | None:
     sentence = f"{total:,} {'file is not a picture' if total == 1 else 'files are not pictures'}: {', '.join(named)}"
     sentence += f", and {more:,} others" if more else ""
     missing = [ending for endings in EXTRA_FORMATS.values() for ending in endings if ending in kinds]
-    return sentence + (
-        f'; {" and ".join(missing)} can be read after: pip install "nearsay[{EXTRA}]"' if missing else ""
-    )
+    return sentence + (f'; {" and ".join(missing)} can be read after: pip install "nearsay[heic]"' if missing else "")
 
 
 def _listed(folder: str | os.PathLike[str]) -> list[Path]:

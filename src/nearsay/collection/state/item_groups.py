@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -63,7 +64,7 @@ def n_groups(n_items: int) -> int:
     >>> n_groups(1), n_groups(100), n_groups(1_000_000)
     (1, 20, 400)
     """
-    return min(n_items, max(1, round(2 * n_items**0.5)), MOST_GROUPS)
+    return min(n_items, max(1, round(2 * math.sqrt(n_items))), MOST_GROUPS)
 
 
 def group_rows(state: CollectionState) -> list[np.ndarray]:

@@ -142,13 +142,13 @@ class Learned:
         """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` and ``views`` as above."""
         classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, views)
         learned, model = cls(), classifier.model_
-        views = model.views.views
-        learned.transforms = [transform_of(view) for view in views]
+        fitted = model.views.views
+        learned.transforms = [transform_of(view) for view in fitted]
         learned.n_neighbors, learned.members = max(1, model.n_neighbors), model.members
         learned.n_rows, learned.version = len(X), version
         learned.requested = (posterior, n_neighbors)
         learned.fold = np.full(n_store_rows, -1, np.int8)
-        for view in views:
+        for view in fitted:
             if view.knows_labels and view.transforms is not None:
                 learned.fold[numbers] = view.transforms.fold
         learned.records = model.records

@@ -22,12 +22,11 @@ GROUPS = Takes(query={"from": PLACE})
 async def groups(request: Request) -> Response:
     """Groups that have items without a label, the largest first, a page at a time."""
     served, first = served_by(request), GROUPS.read_query(request)["from"] or 0
+    why: str | None = None
     try:
         rows = await served.run(caches_of(request).groups.get)
     except InputError as error:
         rows, why = [], str(error)
-    else:
-        why = None
     data = {**await served.run(_groups, served, rows, first), "why_none": why}
     return await or_later(request, "groups.html", data, rows is None)
 
@@ -56,7 +55,7 @@ def _groups(served: ServedCollection, rows: list[np.ndarray] | None, first: int)
 def _unlabeled(labels: RowLabels, rows: np.ndarray) -> np.ndarray:
     """Those of the rows that live and have no label that somebody confirmed."""
     known = rows[rows < len(labels.alive)]
-    return known[labels.alive[known] & ((labels.numbers[known] < 0) | ~labels.confirmed[known])]
+    return np.asarray(known[labels.alive[known] & ((labels.numbers[known] < 0) | ~labels.confirmed[known])])
 
 
 def _card(
