@@ -75,7 +75,7 @@ def label(
     \b
     Examples:
       nearsay label birds.nearsay new/
-      nearsay label birds.nearsay new/owl.jpg
+      nearsay label birds.nearsay new/3.png
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
     """
