@@ -301,6 +301,28 @@ def promises(
     print_parts(_text_table((set_table if part == "sets" else hedge_table)(rows, collections)))
 
 
+@app.command("first_labels")
+def first_labels(
+    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,
+    starts: Annotated[int, typer.Option(min=1, help="Random starts on each data set.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Which items to label first: accuracy after 10, 50 and 100 labels chosen by label_next, and at random."""
+    from reproduce.first_labels import AFTER, run
+
+    with show_progress("Reading data sets") as tell:
+        result = run(sets=_names(sets), starts=starts, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    columns = [f"{n} labels" for n in AFTER]
+    table = empty_table(result["title"], "data", "chosen", *columns, numbers=tuple(columns))
+    for data, ways in result["rows"].items():
+        for way, shares in ways.items():
+            table.add_row(data, way, *(f"{100 * share:.1f}" for share in shares))
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
 def _names(given: str | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if given else []
 

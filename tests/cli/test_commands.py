@@ -142,6 +142,7 @@ def test_every_command_gives_json_and_nothing_else(leaves):
         "mistakes": ["leaves.nearsay"],
         "duplicates": ["leaves.nearsay", "--distance", "0.2"],
         "next": ["leaves.nearsay"],
+        "groups": ["leaves.nearsay"],
         "export": ["leaves.nearsay", "-o", "out.csv"],
         "correct": ["leaves.nearsay", "leaf 1", "elm"],
         "confirm": ["leaves.nearsay", "--all"],

@@ -31,7 +31,7 @@ def test_pictures_are_opened_in_one_place_and_by_named_formats():
         for line in path.read_text().splitlines()
         if opens.search(line)
     ]
-    assert result == [("data/decoding.py", "with _without_warnings(), pillow.open(path, formats=FORMATS) as image:")]
+    assert result == [("data/decoding.py", "with _without_warnings(), pillow.open(path, formats=formats()) as image:")]
 
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n0 0 moveto 10 10 lineto stroke\n%%EOF\n"

@@ -312,4 +312,6 @@ def who_votes(rows: list[dict[str, Any]], machines_vote: bool) -> tuple[list[boo
             classes = sorted({row["label"] for row, vote in zip(rows, votes, strict=True) if vote})
             numbers = [classes.index(row["label"]) if vote else 0 for row, vote in zip(rows, votes, strict=True)]
             return votes, numbers, classes
+    if not any(votes):  # nothing is labeled: all that live are neighbors
+        votes = [bool(row["alive"]) for row in rows]
     return votes, [0] * len(rows), [""]

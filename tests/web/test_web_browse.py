@@ -356,13 +356,15 @@ def test_a_collection_that_is_shown_only_takes_no_labels(tmp_path):
             assert '<form method="post"' not in told(client, path)
 
 
-@pytest.mark.parametrize("path", ["/mistakes", "/duplicates", "/next", "/review", "/map", "/items", "/how-good"])
+@pytest.mark.parametrize(
+    "path", ["/mistakes", "/duplicates", "/next", "/groups", "/review", "/map", "/items", "/how-good"]
+)
 def test_a_collection_in_which_nothing_votes_has_all_its_pages_and_says_why_they_are_empty(tmp_path, path):
     with LiveCollection.create(tmp_path / "young", 2) as collection:
         collection.add(["a"], [[0.0, 1.0]], ["oak"], by="machine")
         page = told(visitor(collection), path)
         assert page.count("<h1") == 1
-        assert ("Nothing is labeled yet" in page) == (path in ("/mistakes", "/duplicates", "/next", "/how-good"))
+        assert ("Nothing is labeled yet" in page) == (path in ("/mistakes", "/how-good"))
 
 
 def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_where_they_are_seen(changing):

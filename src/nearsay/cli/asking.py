@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PANEL = "Ask it"
 # Answers shown in a terminal; a file has them all.
 SHOWN = 30
+# Items of a group, and labels, that are named.
+TYPICAL = 3
 # Tables that are labeled file by file: those of a folder, and of its partitions.
 PARTS = ("*.parquet", "*=*/**/*.parquet")
 
@@ -83,6 +85,7 @@ def label(
     \b
     Examples:
       nearsay label birds.nearsay new/
+      nearsay label birds.nearsay new/3.png
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
       nearsay label leaves.nearsay --row 5.1,3.5
@@ -128,7 +131,7 @@ def label(
         problems = [problem.to_dict() for problem in labeled.problems]
         print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
     elif out is None and not beside_pictures:
-        print_parts(*_answers(answers))
+        print_parts(*(_evidence(answers[0]) if len(answers) == 1 else _answers(answers)))
     else:
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
     if add and not as_json:
@@ -198,6 +201,8 @@ def duplicates(
 def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
     """List items to label next: uncertain, unlike what is labeled, and unlike each other.
 
+    While little is labeled these are typical items, which together cover the collection.
+
     \b
     Example:
       nearsay next birds.nearsay -n 5
@@ -206,10 +211,40 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
 
     with LiveCollection.open(path, read_only=True) as collection, show_progress("Labeling the unlabeled items"):
         items = collection.label_next(n)
+    if any(item.guess is None for item in items):
+        _show_list(
+            "To label first", items, ("item", "typical of"), ("typical of",),
+            lambda item: (item.id, count(item.n_like, "item")), "", as_json,
+        )  # fmt: skip
+        return
     _show_list(
         "To label next", items, ("item", "perhaps", "p", "novelty"), ("p", "novelty"),
         lambda item: (item.id, item.guess, f"{item.probability:.2f}", _two_digits(item.novelty)),
         "Every item has a label that counts.", as_json,
+    )  # fmt: skip
+
+
+@app.command(rich_help_panel=PANEL)
+def groups(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
+    """List groups of items that lie together, the largest first, with the most typical items of each.
+
+    Nothing needs to be labeled for that. The page labels a whole group at once.
+
+    \b
+    Example:
+      nearsay groups birds.nearsay -n 10
+    """
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
+        every = collection.groups()
+    _show_list(
+        "Groups", every[:n], ("items", "most typical", "labels"), ("items",),
+        lambda group: (
+            f"{len(group.ids):,}", ", ".join(group.ids[:TYPICAL]),
+            ", ".join([*group.labels][:TYPICAL]) or "no label",
+        ),
+        "The collection has no items.", as_json, n_more=max(0, len(every) - n),
     )  # fmt: skip
 
 
@@ -369,6 +404,8 @@ def _label_rows(
 def _answers(answers: list[Answer]) -> list[Any]:
     hedged = any(answer.node is not None for answer in answers)
     worded = any(answer.keywords for answer in answers)
+    if not worded and all(answer.label is None for answer in answers):
+        return _unlabeled_answers(answers)
     columns = ["item", "label", "p", "record", *["hedged"] * hedged, *["keywords"] * worded, "novelty"]
     table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "record", "novelty"))
     for answer in answers[:SHOWN]:
@@ -380,13 +417,33 @@ def _answers(answers: list[Answer]) -> list[Any]:
     return [table, *more]
 
 
+def _unlabeled_answers(answers: list[Answer]) -> list[Any]:
+    """What can be said of items while nothing is labeled: the nearest item, and how unusual each is."""
+    columns = ("item", "nearest", "distance", "novelty")
+    table = empty_table(count(len(answers), "item"), *columns, numbers=("distance", "novelty"))
+    for answer in answers[:SHOWN]:
+        nearest = [(each.id, f"{each.distance:.3g}") for each in answer.neighbors[:1]] or [("", "")]
+        table.add_row(str(answer.id), *nearest[0], _two_digits(answer.novelty))
+    return [table, "Nothing is labeled yet: nearsay next lists what to label first."]
+
+
+def _evidence(answer: Answer) -> list[Any]:
+    """One answer in words, and the neighbors it comes from."""
+    table = empty_table(str(answer.id), "neighbor", "label", "distance", "counts", numbers=("distance", "counts"))
+    for each in answer.neighbors:
+        table.add_row(each.id, each.label or "no label", f"{each.distance:.3g}", f"{each.weight:.0%}")
+    return [*answer.text.splitlines(), table]
+
+
 def _record(record: Any) -> str:
-    from nearsay.posterior.evidence.records import range_in_words
+    from nearsay.posterior.evidence.records import FEWEST_TO_SAY, range_in_words
 
     if record is None:
         return ""
     counts = record["cases"], record["right"]
-    return f"{counts[1]} of {counts[0]}" + (f" ({range_in_words(*counts)})" if counts[0] else "")
+    if counts[0] < FEWEST_TO_SAY:
+        return "too few cases to say"
+    return f"{counts[1]} of {counts[0]} ({range_in_words(*counts)})"
 
 
 def _two_digits(number: float | None) -> str:

@@ -40,6 +40,9 @@ def index(
         int | None, typer.Option(min=1, max=10_000, help="Input size of an .onnx model, in pixels a side.")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Metric, such as cosine.")] = None,
+    labels_from: Annotated[
+        str | None, typer.Option(help="What labels pictures: folder or tags (XMP, IPTC); of tables, column.")
+    ] = None,
     label_column: LabelColumn = None,
     keywords_column: KeywordsColumn = None,
     id_column: IdColumn = None,
@@ -74,7 +77,7 @@ def index(
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
-        "header": header, "strict": strict,
+        "header": header, "strict": strict, "labels_from": labels_from,
     }  # fmt: skip
     if add:
         if any(given is not None for given in (taxonomy, describe, size, metric, cluster)):

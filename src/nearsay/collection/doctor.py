@@ -227,13 +227,13 @@ def advice_on(fault: str) -> str:
 
 
 def _counts(collection: LiveCollection) -> dict[str, int]:
-    items, votes = collection.store.items(), collection.items.voting().votes
+    items, voting = collection.store.items(), collection.items.voting()
     alive, labeled = items.alive, np.array([label is not None for label in items.labels], np.bool_)
     sealed = collection.store._shards.sealed()
     counts: dict[str, Any] = {
         "rows": len(alive),
         "items": np.count_nonzero(alive),
-        "voters": np.count_nonzero(votes),
+        "voters": 0 if voting.is_unlabeled else np.count_nonzero(voting.votes),
         "unconfirmed": np.count_nonzero(alive & labeled & ~items.confirmed),
         "unlabeled": np.count_nonzero(alive & ~labeled),
         "forgotten": np.count_nonzero(~alive),

@@ -117,7 +117,9 @@ def index_source(
             part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy, remember=False,
             settings={
                 SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source),
-                "reading": {name: reading[name] for name in READING if reading.get(name) is not None},
+                "reading": {
+                    name: reading[name] for name in (*READING, "labels_from") if reading.get(name) is not None
+                },
             },
         )  # fmt: skip
         named = replace(collection.store.remembered, path=Path(os.path.realpath(path)))
@@ -125,7 +127,7 @@ def index_source(
             if source.encoder is not None:
                 collection.store.keep(KIND, partial(write_encoder, source.encoder), who=who)
             _add(collection, rows, confirmed, who)
-            learned = _learned(collection, rows, on_learning) if learn and confirmed else None
+            learned = _learned(collection, on_learning) if learn and confirmed else None
         move_cache(cache, part)
     named.save()
     return _indexed(path, source, rows, learned)
@@ -237,9 +239,7 @@ def _add(collection: LiveCollection, rows: Batch, confirmed: bool, who: str) -> 
     return collection.add(rows.ids, rows.X, rows.labels, words, details=details, by=by, who=who, confirmed=confirmed)
 
 
-def _learned(collection: LiveCollection, rows: Batch, on_learning: Callable[[], None] | None) -> str | None:
-    if not any(label is not None for label in rows.labels) and not any(rows.keywords):
-        return None
+def _learned(collection: LiveCollection, on_learning: Callable[[], None] | None) -> str:
     if on_learning is not None:
         on_learning()
     return str(collection.learn(by="machine"))

@@ -21,6 +21,7 @@ from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
+from nearsay.collection.state.item_groups import ItemGroup, item_groups
 from nearsay.collection.state.item_table import frame_of
 from nearsay.collection.state.learned import Learned
 from nearsay.collection.state.learned_info import LearnedInfo
@@ -412,6 +413,10 @@ class LiveCollection:
         """Unlabeled items to label next: uncertain, unlike what is labeled, and unlike each other."""
         return label_next(self.state(), n)
 
+    def groups(self) -> list[ItemGroup]:
+        """Items that lie together, the largest group first, the most typical items of each first."""
+        return item_groups(self.state())
+
     @property
     def learned(self) -> LearnedInfo | None:
         """What is learned, and whether it is stale; None before anything is."""
@@ -421,7 +426,7 @@ class LiveCollection:
     def _info(self, learned: Learned) -> LearnedInfo:
         return LearnedInfo(
             learned.n_rows, learned.version, self.tracker.n_voters(), learned.posterior_name, learned.choices,
-            learned.n_neighbors,
+            learned.n_neighbors, learned.of_labels or not self.items.voting().is_unlabeled,
         )  # fmt: skip
 
     def history(self, after: int = 0) -> list[Event]:

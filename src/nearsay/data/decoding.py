@@ -1,6 +1,6 @@
 """Safe decoding of untrusted pictures: known formats only, converted in bands, within a memory budget.
 
-    file ──► a format of FORMATS? ──► size in the header ──► room in the budget? ──► decoded ──► bands, upright, RGB
+    file ──► one of formats()? ─────► size in the header ──► room in the budget? ──► decoded ──► bands, upright, RGB
                else refused             too large: refused       else it waits
 
 A file of a hundred kilobytes can hold fifty million pixels. Once Pillow has
@@ -16,15 +16,25 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from nearsay.errors import InputError, require
+from nearsay.errors import InputError, MissingExtra, require
 
-# The only decoders that are used. Pillow has forty others; that of EPS starts Ghostscript.
-# An MPO file, as some cameras write it, is a JPEG and read as one.
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
+# The only decoders that are used, and how names of their files end. Pillow has forty others; that of EPS starts
+# Ghostscript. An MPO file, as some cameras write it, is a JPEG and read as one.
+FORMATS = {
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg"),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+}
+# Those that not every installation has: AVIF is part of newer Pillows, HEIC needs the extra.
+EXTRA_FORMATS = {"AVIF": (".avif",), "HEIF": (".heic", ".heif")}
 # What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
 # can claim pixels that would fill the memory.
 MOST_PIXELS = 178_956_970
@@ -37,7 +47,7 @@ PIXELS_WHOLE = 2**24
 # Bytes of a decoded pixel; Pillow takes four for all other modes.
 PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
 # Further memory of decoders, in bytes a pixel: frames to draw on, strips, whole files.
-DECODER_BYTES = {"GIF": 4, "TIFF": 8, "WEBP": 12}
+DECODER_BYTES = {"GIF": 4, "TIFF": 8, "WEBP": 12, "AVIF": 12, "HEIF": 12}
 # Rows of the upright picture lie in columns of the file, and are counted from its end, for these values of EXIF.
 SIDEWAYS, FROM_END = (5, 6, 7, 8), (3, 4, 7, 8)
 TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_270",
@@ -45,12 +55,24 @@ TURNS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSP
 ORIENTATION = 0x0112
 
 
+@cache
+def formats() -> tuple[str, ...]:
+    """The formats that this installation reads."""
+    features: Any = require("PIL.features", "images")
+    with_avif = ("AVIF",) if "avif" in features.modules and features.check("avif") else ()
+    try:
+        require("pillow_heif", "heic").register_heif_opener()
+    except MissingExtra:
+        return (*FORMATS, *with_avif)
+    return (*FORMATS, *with_avif, "HEIF")
+
+
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[Any]:
     """The Pillow image of a file, its header read and nothing decoded; the one place that opens pictures."""
     pillow: Any = require("PIL.Image", "images")
     # Pillow warns of large images and odd metadata; what matters here is whether the pixels can be had.
-    with _without_warnings(), pillow.open(path, formats=FORMATS) as image:
+    with _without_warnings(), pillow.open(path, formats=formats()) as image:
         yield image
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from nearsay.data.decoding import FORMATS, MOST_PIXELS, Picture, decoded, opened
-from nearsay.errors import InputError, require
+from nearsay.data.decoding import EXTRA_FORMATS, FORMATS, MOST_PIXELS, Picture, decoded, formats, opened
+from nearsay.errors import InputError, MissingExtra, require
 
-IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
+IMAGE_ENDINGS = frozenset(ending for endings in FORMATS.values() for ending in endings)
 
+# Of files that are no pictures, so many kinds are named.
+MOST_KINDS = 8
 # Larger images are reduced to this size, so that the scale of textures and the time for an image do not depend on the
 # camera.
 LONGEST_SIDE = 256
@@ -76,7 +79,7 @@ def _read(path: str | os.PathLike[str], made_of: Callable[[Picture], Made], at_l
 
 def _reason(error: Exception) -> str:
     if type(error).__name__ == "UnidentifiedImageError":
-        return f"it is none of the formats that are read: {', '.join(FORMATS)}"
+        return f"it is none of the formats that are read: {', '.join(formats())}"
     return str(error)
 
 
@@ -102,20 +105,59 @@ def image_files(folder: str | os.PathLike[str]) -> list[Path]:
     files = [file for file in named_images(folder) if file.is_file()]
     if not files:
         raise InputError(
-            f"{folder} holds no images ({', '.join(sorted(IMAGE_ENDINGS))}), nor do the folders within it."
+            f"{folder} holds no images ({', '.join(sorted(image_endings()))}), nor do the folders within it."
         )
     return files
 
 
 def named_images(folder: str | os.PathLike[str]) -> list[Path]:
-    """The same by name only, without opening files: broken links are listed too, and the list may be empty."""
+    """The same by their names alone: a link that leads nowhere is listed too, and there may be none."""
+    endings = image_endings()
+    return [file for file in _listed(folder) if file.suffix.lower() in endings]
+
+
+def image_endings() -> frozenset[str]:
+    """How names of files end that can be read here: ``IMAGE_ENDINGS``, and those of formats that are installed."""
+    try:
+        known = formats()
+    except MissingExtra:  # names alone need no decoder
+        return IMAGE_ENDINGS
+    return IMAGE_ENDINGS.union(*(endings for name, endings in EXTRA_FORMATS.items() if name in known))
+
+
+def other_files(folder: str | os.PathLike[str]) -> str | None:
+    """The files of a folder that are no pictures, by kind and number, in a sentence; None without any.
+
+    Sidecars of pictures (.xmp) are not counted.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("a.svg", "b.svg", "notes.txt", "LICENSE", "c.png", "c.xmp"):
+    ...     (folder / name).touch()
+    >>> other_files(folder)
+    '4 files are not pictures: 2 .svg, 1 .txt, 1 without an ending'
+    """
+    endings = image_endings() | {".xmp"}
+    kinds = Counter(file.suffix.lower() for file in _listed(folder) if file.suffix.lower() not in endings)
+    if not kinds:
+        return None
+    ordered = sorted(kinds.items(), key=lambda kind: (-kind[1], kind[0] == "", kind[0]))
+    named = [f"{count:,} {ending or 'without an ending'}" for ending, count in ordered[:MOST_KINDS]]
+    more = sum(count for _, count in ordered[MOST_KINDS:])
+    total = kinds.total()
+    sentence = f"{total:,} {'file is not a picture' if total == 1 else 'files are not pictures'}: {', '.join(named)}"
+    sentence += f", and {more:,} others" if more else ""
+    missing = [ending for endings in EXTRA_FORMATS.values() for ending in endings if ending in kinds]
+    return sentence + (f'; {" and ".join(missing)} can be read after: pip install "nearsay[heic]"' if missing else "")
+
+
+def _listed(folder: str | os.PathLike[str]) -> list[Path]:
+    """All files in a folder and the folders within it, in the order of their names; hidden ones left out."""
     folder = Path(folder)
     files = [
         file
         for file in folder.rglob("*")
-        if file.suffix.lower() in IMAGE_ENDINGS
-        and not file.is_dir()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if not file.is_dir() and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     ]
     return sorted(files, key=lambda file: file.relative_to(folder).parts)
 
@@ -132,7 +174,7 @@ def check_image_header(path: str | os.PathLike[str], most_pixels: int = MOST_PIX
     except pillow.DecompressionBombError as error:  # what Pillow itself refuses may be less than here
         raise InputError(f"It has too many pixels to be opened ({error}).") from error
     except pillow.UnidentifiedImageError as error:
-        raise InputError(f"It is no image of a known kind: {', '.join(FORMATS)}.") from error
+        raise InputError(f"It is no image of a known kind: {', '.join(formats())}.") from error
     except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
         raise InputError(f"It cannot be read as an image ({error}).") from error
     if n_pixels > most_pixels:

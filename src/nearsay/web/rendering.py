@@ -30,6 +30,7 @@ templates.globals["pages"] = [
     ("/ask", "Ask"),
     ("/items", "Browse"),
     ("/map", "Map"),
+    ("/groups", "Groups"),
     ("/mistakes", "Mistakes"),
     ("/duplicates", "Duplicates"),
     ("/next", "Label next"),

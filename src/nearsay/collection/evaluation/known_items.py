@@ -23,7 +23,6 @@ from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.keyword_state import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
-from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_views import LiveViews, checked_queries
 from nearsay.core.arrays import places_among, row_blocks, rows_within
 from nearsay.data.rows import LabeledRows
@@ -90,6 +89,7 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     A sample where probabilities take more than ``most_bytes``.
     """
     state = collection.state()
+    state.check_labeled()
     voters, learned = np.flatnonzero(state.voting.votes), state.learned
     rows, n_left_out = _sample(state, voters, most_bytes)
     how = (
@@ -99,7 +99,7 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     )
     blocks = state.classifier.left_out_proba(rows)
     nests = worth_nesting(len(voters), len(state.voting.classes))
-    if nests and is_auto(learned.requested[0]) and state.voting.classes.tolist() != [NO_LABEL]:
+    if nests and is_auto(learned.requested[0]) and state.voting.has_labels:
         blocks = _by_other_choices(collection, state, voters, rows)
         how = (
             "Leave-one-out: each item was answered by all others, with settings that were chosen and learned without"
@@ -133,6 +133,7 @@ def _by_other_choices(
 def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: int | None = None) -> KnownItems:
     """A share of every class, answered by the rest after learning again from it; or a sample, as above."""
     state = collection.state()
+    state.check_labeled()
     held = rows_held_out(state, share, seed)
     without = _without(collection, state, held)
     held, n_left_out = _sample(state, held, most_bytes)
@@ -193,12 +194,13 @@ def rows_held_out(state: CollectionState, share: float, seed: int) -> np.ndarray
 def brought(collection: LiveCollection, source: Any) -> KnownItems:
     """Separate test items with labels: (ids, X, labels), or a source of ``read_source``."""
     state = collection.state()
+    state.check_labeled()
     ids, X, labels, keywords, details = _other_items(source)
     X = checked_queries(X, collection.n_columns)
     how = f"{len(ids):,} other items were answered by the {len(state.views):,} items that vote here."
     not_judged: Counter[str] = Counter()
     notes: list[str] = []
-    by_words = state.voting.classes.tolist() == [NO_LABEL]
+    by_words = not state.voting.has_labels
     known = set(state.voting.classes.tolist())
     judged = []
     for place, label in enumerate(labels):
@@ -272,7 +274,7 @@ def _of_collection(
     before: CollectionState, state: CollectionState, rows: np.ndarray, blocks: Blocks, words: Any, how: str
 ) -> KnownItems:
     """Items of the collection ``before``, answered by ``state``."""
-    by_words = before.voting.classes.tolist() == [NO_LABEL]
+    by_words = not before.voting.has_labels
     waiting: dict[str, int] = {}
     if not by_words:
         has_label = np.array([label is not None for label in before.all_labels], np.bool_) & before.alive

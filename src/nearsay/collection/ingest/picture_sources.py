@@ -1,9 +1,10 @@
 """Pictures as sources: those of a folder, or those that a table names.
 
-The folders that pictures lie in are their labels; folders within folders are a
-taxonomy::
+The folders that pictures lie in are their labels, or their tags are; folders within
+folders, and trees of tags, are a taxonomy::
 
     photos/bird/owl/1.jpg   ──►  id bird/owl/1.jpg, label owl, edges anything–bird, bird–owl
+    bird|owl, night, ★★★★   ──►  the same label and edges, keyword night, detail rating 4
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import numpy as np
 
 from nearsay.collection.ingest.batches import RawRows, Reader
 from nearsay.collection.ingest.picture_files import picture_within
-from nearsay.collection.store.validate_items import name_fault
+from nearsay.collection.store.validate_items import name_fault, shown_name
 from nearsay.core.arrays import row_blocks
-from nearsay.data.images import IMAGE_ENDINGS, named_images
+from nearsay.core.parallel import in_parallel
+from nearsay.data.images import image_endings, named_images, other_files
+from nearsay.data.photo_tags import PhotoTags, photo_tags
 from nearsay.describe.folder import SkippedImage
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -32,35 +35,70 @@ Describe = Callable[[list[Path]], tuple[np.ndarray, Iterable[SkippedImage]]]
 
 
 class FolderSource:
-    """The pictures of a folder and its subfolders, not described yet."""
+    """The pictures of a folder and its subfolders, not described yet.
 
-    def __init__(self, folder: Path) -> None:
+    ``labels_from`` is "folder" or "tags". Tags that are not labels are keywords. With ``only``, that one picture.
+    """
+
+    def __init__(self, folder: Path, labels_from: str = "folder", only: Path | None = None) -> None:
         self.folder = folder
-        self._names = [path.relative_to(folder) for path in named_images(folder)]
+        named_files = named_images(folder) if only is None else [only]
+        self._names = [path.relative_to(folder) for path in named_files]
         if not self._names:
             raise InputError(
-                f"{folder} holds no pictures ({', '.join(sorted(IMAGE_ENDINGS))}), nor do the folders within it."
+                f"{folder} holds no pictures ({', '.join(sorted(image_endings()))}), nor do the folders within it."
+                + _sentence(other_files(folder))
             )
         self.n_rows = len(self._names)
         self.columns: list[str] = []
         self.feature_groups: dict[str, slice] = {}
+        self._from_tags = labels_from == "tags"
+        self._tags, damaged = _tags_of(folder, self._names)
+        named = [tags.label_path if self._from_tags else name.parts[:-1] for name, tags in self._tags.items()]
         # Pictures in folders that cannot be labels are left out one by one; no node is made of these folders.
-        named = [name.parts[:-1] for name in self._names]
         good = [folders for folders in named if all(map(_is_label, folders))]
         self.taxonomy, self._label_of = labels_of_folders(good)
         self._label_of |= {folders: folders[-1] for folders in named if folders not in self._label_of}
-        self.chosen = self._choices()
+        others = other_files(folder) if only is None else None
+        choices = self._choices() if only is None else []
+        self.chosen = [*choices, *([] if others is None else [others]), *damaged]
 
     def _choices(self) -> list[str]:
-        labels = set(self._label_of.values()) - {None}
-        if not labels:
-            return [f"{self.n_rows} pictures without labels: they do not lie in folders"]
-        chosen = [f"{self.n_rows} pictures, labeled by the {len(labels)} folders they lie in"]
+        what = "tags" if self._from_tags else "folders"
+        labels, chosen = set(self._label_of.values()) - {None}, []
+        if labels:
+            they = "tags" if self._from_tags else "folders they lie in"
+            chosen = [f"{self.n_rows} pictures, labeled by the {len(labels)} {they}"]
+        elif not self._from_tags:
+            chosen = [f"{self.n_rows} pictures without labels: they do not lie in folders"]
+        if self._from_tags:
+            unlabeled = sum(not tags.label_path for tags in self._tags.values())
+            if unlabeled:
+                chosen.append(f"{unlabeled} pictures have no tag that could be their label: none, or several alike")
         if self.taxonomy is not None:
-            chosen.append(f"folders within folders are a taxonomy of depth {self.taxonomy.depths.max()}")
+            chosen.append(f"{what} within {what} are a taxonomy of depth {self.taxonomy.depths.max()}")
             if any("/" in str(node) for node in self.taxonomy.nodes):
-                chosen.append("labels are whole paths: some folders have the same name")
+                chosen.append(f"labels are whole paths: some {what} have the same name")
+        n_words, n_rated = sum(map(bool, map(self._words, self._names))), self._n_rated()
+        if n_words:
+            chosen.append(f"tags of {n_words} pictures are their keywords")
+        if n_rated:
+            chosen.append(f"ratings of {n_rated} pictures are kept as a detail: rating")
         return chosen
+
+    def _n_rated(self) -> int:
+        return sum(tags.rating is not None for tags in self._tags.values())
+
+    def _label(self, name: Path) -> str | None:
+        return self._label_of[self._tags[name].label_path if self._from_tags else name.parts[:-1]]
+
+    def _words(self, name: Path) -> list[str] | None:
+        tags = self._tags[name]
+        return (tags.keywords if self._from_tags else tags.all_words) or None
+
+    def _details(self, name: Path) -> dict[str, str]:
+        rating = self._tags[name].rating
+        return {"path": name.as_posix(), **({} if rating is None else {"rating": str(rating)})}
 
     def __iter__(self) -> Iterator[RawRows]:
         for block in row_blocks(self.n_rows, size=PICTURES_AT_ONCE):
@@ -70,10 +108,38 @@ class FolderSource:
                 list(range(self.n_rows)[block]),
                 ids,
                 np.zeros((len(names), 0)),
-                [self._label_of[name.parts[:-1]] for name in names],
-                [None] * len(names),
-                [{"path": id} for id in ids],
+                [self._label(name) for name in names],
+                [self._words(name) for name in names],
+                [self._details(name) for name in names],
             )
+
+
+def _tags_of(folder: Path, names: list[Path]) -> tuple[dict[Path, PhotoTags], list[str]]:
+    """The tags of every picture, and a sentence where some cannot be read; the pictures themselves may well be."""
+    tags: dict[Path, PhotoTags] = {}
+    damaged: list[tuple[Path, str]] = []
+
+    def read(name: Path) -> PhotoTags | InputError:
+        try:
+            return photo_tags(picture_within(folder, name.as_posix()))
+        except (InputError, OSError) as error:
+            return InputError(str(error))
+
+    for name, read_tags in zip(names, in_parallel(read, names), strict=True):
+        if isinstance(read_tags, PhotoTags):
+            tags[name] = read_tags
+        else:
+            tags[name] = PhotoTags()
+            damaged.append((name, str(read_tags)))
+    if not damaged:
+        return tags, []
+    first, why = damaged[0]
+    n = "1 picture has" if len(damaged) == 1 else f"{len(damaged):,} pictures have"
+    return tags, [f"{n} tags that cannot be read, first {shown_name(first.as_posix())!r}: {why}"]
+
+
+def _sentence(words: str | None) -> str:
+    return "" if words is None else f" {words}."
 
 
 def _is_label(folder: str) -> bool:

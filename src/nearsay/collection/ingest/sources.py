@@ -24,15 +24,17 @@ from nearsay.collection.ingest.picture_sources import Describe, DescribedPicture
 from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
 from nearsay.collection.ingest.table_sources import ArraySource, ParquetSource, TextSource, table_of_labels
 from nearsay.collection.store.validate_items import shown_name
+from nearsay.data.images import image_endings
 from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
 from nearsay.encode.table_encoder import TableEncoder
-from nearsay.errors import InputError
+from nearsay.errors import InputError, unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
 # How a table is read; kept with the collection that is made of it.
 READING = ("label_column", "keywords_column", "id_column", "header")
+LABELS_FROM = ("folder", "tags", "column")
 ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 
 
@@ -141,6 +143,7 @@ def read_source(
     label_column: Column | None = None,
     keywords_column: Column | None = None,
     id_column: Column | None = None,
+    labels_from: str | None = None,
     known_labels: Collection[str] | None = None,
     taxonomy: Taxonomy | str | os.PathLike[str] | None = None,
     header: bool | None = None,
@@ -160,12 +163,18 @@ def read_source(
             A table without numbers may name pictures that lie in its folder (a column ``path``, ``image``, ``file`` …).
         ``.npz``, ``.npy``
             Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones with an array ``words``.
+        a picture
+            One row without a label.
         a folder
-            Pictures; the folders they lie in are their labels, and folders within folders a taxonomy.
+            Pictures; the folders they lie in are their labels, and folders within folders a taxonomy. Tags in XMP
+            sidecars and in the pictures themselves (XMP, IPTC) are keywords, and ratings a detail.
     labels : path of a table, optional
         Labels, keywords or both by id (for pictures, the path within the folder). Nothing else labels the rows then.
     label_column, keywords_column, id_column : name or number of a column, optional
         By default they are recognized by name; else the label is the last column of text.
+    labels_from : "folder", "tags" or "column", optional
+        What labels pictures: the folders they lie in, or their tags, of which trees ("bird|owl") are a taxonomy.
+        Tables are labeled by a column.
     known_labels : names, optional
         Rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
@@ -202,7 +211,9 @@ def read_source(
     usual = ColumnChoices(*(None if like is None else like.get(name) for name in READING))
     compared = [column.name for column in getattr(encoder, "columns_", ())]
     choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, features=compared)
-    reader: Any = _reader(path, choices)
+    if labels_from is None and like is not None and path.is_dir():
+        labels_from = like.get("labels_from")
+    reader: Any = _reader(path, choices, labels_from)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
     if isinstance(reader, FolderSource) and labels is None and tree is None:
         tree = reader.taxonomy
@@ -227,19 +238,26 @@ def read_source(
     )
 
 
-def _reader(path: Path, choices: ColumnChoices) -> Any:
+def _reader(path: Path, choices: ColumnChoices, labels_from: str | None) -> Any:
+    if labels_from is not None and labels_from not in LABELS_FROM:
+        raise unknown_name("source of labels", labels_from, LABELS_FROM)
+    if labels_from is not None and path.exists() and path.is_dir() == (labels_from == "column"):
+        what = "a folder of pictures: they are labeled by folder or tags" if path.is_dir() else "labeled by a column"
+        raise InputError(f"{path.name} is {what}, not by {labels_from}. Leave --labels-from out.")
     if path.is_dir():
         if any(given is not None for given in (choices.label, choices.keywords, choices.id, choices.header)):
             raise InputError(
                 f"{path} is a folder of pictures and has no columns. Pass labels=, a table of labels by path."
             )
-        return FolderSource(path)
+        return FolderSource(path, labels_from or "folder")
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
     ending = path.suffix.lower()
+    if ending in image_endings():
+        return FolderSource(path.parent, only=path)
     if ending not in ENDINGS:
         raise InputError(
-            f"Cannot read {path.name}: known are folders of pictures and the endings {', '.join(ENDINGS)}."
+            f"Cannot read {path.name}: known are folders of pictures, single ones and the endings {', '.join(ENDINGS)}."
         )
     if ending in (".csv", ".tsv", ".txt"):
         return TextSource(path, choices)

@@ -9,12 +9,14 @@ import numpy as np
 
 from nearsay.collection.state.keyword_state import KeywordState
 from nearsay.collection.state.learned import Learned, LiveClassifier
-from nearsay.collection.state.live_items import NO_LABEL, LiveItems, VotingState
+from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_models import LiveModels
 from nearsay.collection.state.live_views import LiveViews
 from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
 from nearsay.decision.hedged import HedgedClassifier
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.search.exact import ExactSearch
 
 
 class CollectionState:
@@ -44,6 +46,13 @@ class CollectionState:
         )
         self.alive = items.alive
 
+    def check_labeled(self) -> None:
+        """Refuse what needs labels or keywords where there are none."""
+        if self.voting.is_unlabeled:
+            raise InputError(
+                "Nothing is labeled yet. Label a few items (nearsay next lists the first), then try again."
+            )
+
     @cached_property
     def classifier(self) -> LiveClassifier:
         """The classifier that answers."""
@@ -70,6 +79,15 @@ class CollectionState:
             return None
         return KeywordState(learned, self._gives, self.keywords, self.views.all_rows, self._before)
 
+    @cached_property
+    def everything(self) -> ExactSearch:
+        """All living items, whether they vote or not, in the view whose neighbors are shown."""
+        view = self.views.first
+        search = ExactSearch().fit_checked(view.search.rows_.between(0, len(self.alive)), view.search.distance_)
+        if not self.alive.all():
+            search.remove(np.flatnonzero(~self.alive))
+        return search
+
     def follow(self, before: CollectionState) -> None:
         """Reuse what was computed for the version before this one."""
         self._before = before.__dict__.get("words", before._before)
@@ -79,4 +97,4 @@ class CollectionState:
     def hedged(self) -> HedgedClassifier | None:
         """The hedged classifier; None without a taxonomy, or where no item has a label."""
         hedge = self.learned.hedge
-        return None if hedge is None or self.voting.classes.tolist() == [NO_LABEL] else hedge.around(self.classifier)
+        return None if hedge is None or not self.voting.has_labels else hedge.around(self.classifier)

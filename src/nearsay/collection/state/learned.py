@@ -23,6 +23,7 @@ import numpy as np
 
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.core.arrays import row_blocks
@@ -62,17 +63,21 @@ def fitted_to_rows(
     groups: FeatureGroups | None = None,
     make: Callable[..., View] | None = None,
     blocks: tuple[tuple[int, int], ...] = (),
+    views: Callable[..., list[View]] | None = None,
 ) -> NeighborClassifier:
     """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
-    ``blocks`` are the columns that stand for one column of a table, as in ``FitOptions``. With feature groups there is
-    one view of all groups together and one of each group.
+    ``views`` gives the views to take, instead of those that past cases choose. ``blocks`` are the columns that stand
+    for one column of a table, as in ``FitOptions``. With feature groups there is one view of all groups together and
+    one of each group.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
     options = replace(fit_options(classifier), make_view=make, blocks=blocks)
     if groups is not None:
         columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
-        options = replace(options, views=groups.views, columns=np.sort(columns))
+        options = replace(options, views=views or groups.views, columns=np.sort(columns))
+    elif views is not None:
+        options = replace(options, views=views)
     if not is_auto(n_neighbors):
         check_n_neighbors(n_neighbors, len(X))
     classes, numbers = np.unique(labels, return_inverse=True)
@@ -101,6 +106,7 @@ class Learned:
     posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
     models : companion models that are pooled with the neighbors.
+    of_labels : whether any of the rows had a label.
     requested : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
@@ -118,6 +124,7 @@ class Learned:
     choices: list[str]
     models: list[LearnedModel]
     keywords: LearnedKeywords | None = None
+    of_labels: bool = True
     requested: tuple[Any, Any] = ("auto", "auto")
 
     @classmethod
@@ -136,18 +143,19 @@ class Learned:
         taxonomy: Taxonomy | None = None,
         make: Callable[..., View] | None = None,
         blocks: tuple[tuple[int, int], ...] = (),
+        views: Callable[..., list[View]] | None = None,
     ) -> Learned:
-        """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` makes the views."""
-        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks)
+        """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` and ``views`` as above."""
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks, views)
         learned, model = cls(), classifier.model_
-        views = model.views.views
-        learned.transforms = [transform_of(view) for view in views]
+        fitted = model.views.views
+        learned.transforms = [transform_of(view) for view in fitted]
         learned.models = [LearnedModel.of(each, classifier.classes_, numbers) for each in model.views.models]
         learned.n_neighbors, learned.members = max(1, model.n_neighbors), model.members
         learned.n_rows, learned.version = len(X), version
         learned.requested = (posterior, n_neighbors)
         learned.fold = np.full(n_store_rows, -1, np.int8)
-        for view in views:
+        for view in fitted:
             if view.knows_labels and view.transforms is not None:
                 learned.fold[numbers] = view.transforms.fold
         learned.records = model.records
@@ -155,6 +163,7 @@ class Learned:
         learned.posterior = _without_labels(model.posterior)
         learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
         learned.choices = [each.name for each in (*learned.transforms, *learned.models)]
+        learned.of_labels = bool((classifier.classes_ != NO_LABEL).any())
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:
             calibration = Calibration(

@@ -13,6 +13,7 @@ class LearnedInfo:
     ----------
     n_rows, version : the number of rows it was learned from, and the event it was learned after.
     n_voters : how many rows vote now.
+    of_labels : whether any row had a label, or keywords.
     posterior, views, n_neighbors : what past cases chose.
 
     >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
@@ -25,6 +26,7 @@ class LearnedInfo:
     posterior: str
     views: list[str]
     n_neighbors: int
+    of_labels: bool = True
 
     @property
     def stale(self) -> bool:
@@ -32,6 +34,8 @@ class LearnedInfo:
         return abs(self.n_voters - self.n_rows) * 10 >= max(self.n_rows, 10)
 
     def __str__(self) -> str:
+        if not self.of_labels:
+            return f"Nothing is labeled yet. {self.n_voters:,} items are compared by {' + '.join(self.views)}."
         grown = f"Learned on {self.n_rows:,} rows, now {self.n_voters:,}"
         again = ": learn again to make use of them" if self.stale else ""
         return f"{grown}{again}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."

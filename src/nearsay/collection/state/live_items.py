@@ -19,7 +19,7 @@ from nearsay.collection.store.events import Event
 from nearsay.collection.store.items import Items
 from nearsay.core.arrays import GrowingArray
 
-# The one class of a collection that has keywords only.
+# The one class of a collection that has keywords only, or nothing yet.
 NO_LABEL = ""
 
 
@@ -33,12 +33,24 @@ class VotingState:
     labels : (n_rows,) class numbers, places in ``classes``; 0 where a row does not vote.
     classes : (n_classes,) the labels that have a vote, sorted.
     ids : (n_rows,) the ids of all rows.
+    has_words : whether rows vote because they have keywords, as no row has a label.
     """
 
     votes: np.ndarray
     labels: np.ndarray
     classes: np.ndarray
     ids: np.ndarray
+    has_words: bool = False
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether any row has a label that votes."""
+        return bool((self.classes != NO_LABEL).any())
+
+    @property
+    def is_unlabeled(self) -> bool:
+        """Whether there is neither a label nor a keyword: all rows are neighbors then, and none answers."""
+        return not self.has_labels and not self.has_words
 
 
 class LiveItems:
@@ -152,7 +164,8 @@ class LiveItems:
         voted = self._voted(slice(None))
         votes = voted >= 0
         if not votes.any():
-            return self._of_words()
+            of_words = self._of_words()
+            return of_words if of_words.votes.any() else self._unlabeled()
         sizes = np.bincount(voted[votes], minlength=len(self.number_of))
         self._sizes = Counter(dict(enumerate(sizes.tolist())))
         names = np.array(list(self.number_of), dtype=np.str_)
@@ -166,7 +179,7 @@ class LiveItems:
     def _follow(self, rows: np.ndarray, before: np.ndarray) -> VotingState | None:
         """The votes after these rows have changed; None where all have to be counted again."""
         voting, voted = self._voting, self._voted(rows)
-        if voting is None or (voting.classes == NO_LABEL).all():
+        if voting is None or not voting.has_labels:
             return None
         gone, come = before[before >= 0].tolist(), voted[voted >= 0].tolist()
         had_votes = {number: self._sizes[number] > 0 for number in (*gone, *come)}
@@ -193,7 +206,14 @@ class LiveItems:
         counts = self.alive & self._has_words.values
         if not self.machines_vote:
             counts &= self._confirmed.values
-        return VotingState(counts, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values)
+        return self._of_one_class(counts, has_words=True)
+
+    def _unlabeled(self) -> VotingState:
+        """Without labels and keywords, all living rows, so that each has its neighbors."""
+        return self._of_one_class(self.alive.copy(), has_words=False)
+
+    def _of_one_class(self, votes: np.ndarray, *, has_words: bool) -> VotingState:
+        return VotingState(votes, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values, has_words)
 
 
 def _with(array: GrowingArray, rows: np.ndarray, values: np.ndarray) -> GrowingArray:

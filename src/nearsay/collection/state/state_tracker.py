@@ -8,6 +8,7 @@ The state at a version is the same however it was reached: read from disk, or fo
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from nearsay.collection.ingest.table_encoding import stored_encoder
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.collection.state.learn_unlabeled import learned_unlabeled
 from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
@@ -32,6 +34,8 @@ from nearsay.posterior.views.feature_group import View
 LEARNED = "learned"
 # After these events all is built again.
 REBUILDS = ("keep", "taxonomy", "settings")
+# Up to so many labels, twice as many are learned from anew without being asked: what a few labels taught is poor.
+FEW_LABELS = 500
 
 
 class StateTracker:
@@ -90,13 +94,14 @@ class StateTracker:
     def _load(self, items: LiveItems) -> CollectionState:
         voting = items.voting()
         if not voting.votes.any():
-            raise InputError("Nothing is labeled yet. Add labeled items or confirm some, and answers begin.")
+            raise InputError("Nothing is labeled yet: the collection has no items. Add some, and answers begin.")
         self.all_rows()
         kept = self.store.kept(LEARNED)
-        if kept is not None:
-            learned = self._read(kept[1])
-        else:
-            learned = self.learn()
+        learned = None if kept is None else self._read(kept[1])
+        if learned is None or _outgrown(learned, voting):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of too few labels: nobody asked to learn from them now
+                learned = self.learn(*(() if learned is None else learned.requested))
             if not self.store.read_only:
                 self.store.keep(LEARNED, learned.write, by="machine")
                 self.follow()
@@ -165,7 +170,7 @@ class StateTracker:
     def _next(self, last: CollectionState, items: LiveItems, added: np.ndarray) -> CollectionState | None:
         """The version after this one, in two steps: rows that no longer vote, then those that vote now."""
         voting = items.voting()
-        if not voting.votes.any():
+        if not voting.votes.any() or _outgrown(last.learned, voting):
             self._living = None
             return None
         X, n_before = self.all_rows(), len(last.voting.votes)
@@ -257,9 +262,12 @@ class StateTracker:
         items = self.items
         voting = items.voting() if voting is None else voting
         if not voting.votes.any():
-            raise InputError("There is nothing to learn from: no item has a label that a person gave or confirmed.")
+            raise InputError("There is nothing to learn from: the collection has no items.")
         X, rows = self.all_rows(), np.flatnonzero(voting.votes)
         metric, groups = self._metric()
+        if voting.is_unlabeled:
+            sizes = {"n_store_rows": len(voting.votes), "version": self.store.version}
+            return learned_unlabeled(X[rows], rows, metric, groups, **sizes)
         learned = Learned.from_rows(
             X[rows],
             voting.classes[voting.labels[rows]],
@@ -311,6 +319,13 @@ class StateTracker:
         if self._items is None:  # counting is faster than loading
             n_voters = self.store.n_labeled(confirmed=not self.store.settings.get("machines_vote", False))
         return n_voters or int(np.count_nonzero(self.items.voting().votes))
+
+
+def _outgrown(learned: Learned, voting: VotingState) -> bool:
+    """Whether it was learned before there were labels, or from at most half of a few labels."""
+    n_voters = int(np.count_nonzero(voting.votes))
+    doubled = voting.has_labels and 2 * learned.n_rows <= n_voters <= FEW_LABELS
+    return learned.of_labels != voting.has_labels or doubled
 
 
 def _voters(learned: Learned, voting: VotingState, votes: np.ndarray | None = None, n: int | None = None) -> Voters:

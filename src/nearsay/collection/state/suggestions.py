@@ -10,11 +10,12 @@ import numpy as np
 
 from nearsay.collection.answers import NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
+from nearsay.collection.state.item_groups import n_groups
+from nearsay.collection.state.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence.label_scores import LabelScores
-from nearsay.search.exact import ExactSearch
 
 # Neighbors checked first for duplicates; where all of them are near enough, twice as many are.
 FIRST_K = 4
@@ -81,18 +82,23 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class ToLabel:
-    """An item worth labeling: its predicted label, the probability, and how unusual it is.
+    """An item worth labeling: its predicted label, the probability, how unusual it is, and for how many it stands.
 
     >>> print(ToLabel("7", "cat", 0.41, 0.9))
     7: perhaps 'cat' (0.41), novelty 0.90.
+    >>> print(ToLabel("7", None, None, 0.2, n_like=120))
+    7: typical of 120 items without a label.
     """
 
     id: str
-    guess: str
-    probability: float
+    guess: str | None
+    probability: float | None
     novelty: float | None
+    n_like: int | None = None
 
     def __str__(self) -> str:
+        if self.guess is None or self.probability is None:
+            return f"{self.id}: typical of {self.n_like or 1:,} items without a label."
         unusual = "" if self.novelty is None else f", novelty {self.novelty:.2f}"
         return f"{self.id}: perhaps {self.guess!r} ({self.probability:.2f}){unusual}."
 
@@ -106,6 +112,7 @@ def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Coll
 
     Rows whose label a person ``confirmed_again`` are left out.
     """
+    state.check_labeled()
     rows, right = np.flatnonzero(state.voting.votes), np.array(sorted(confirmed_again), np.int64)
     truth, classes = state.voting.labels, state.voting.classes
     parts: list[tuple[np.ndarray, ...]] = []
@@ -149,10 +156,7 @@ def near_duplicates(
         raise InputError(f"distance must be a number of at least 0; got {distance!r}.")
     if isinstance(across, str):
         across = _detail(state, across)
-    view = state.views.first
-    search = ExactSearch().fit_checked(view.search.rows_.between(0, len(state.alive)), view.search.distance_)
-    if not state.alive.all():
-        search.remove(np.flatnonzero(~state.alive))
+    search = state.everything
     rows, n_live = np.flatnonzero(state.alive), int(np.count_nonzero(state.alive))
     pairs: dict[tuple[int, int], float] = {}
     k, most = FIRST_K, max(n_live - 1, 0)
@@ -195,12 +199,53 @@ def _twin_limits(state: CollectionState, table: NeighborTable) -> np.ndarray:
 
 
 def label_next(state: CollectionState, n: int) -> list[ToLabel]:
-    """Items without a vote: uncertain, unusual, and far from those already picked; at most ``n``."""
+    """Items without a vote; at most ``n``.
+
+    Typical ones while there are fewer labels than groups of items, so that every region has one; then uncertain and
+    unusual ones that are far from each other.
+    """
     if n < 1:
         raise InputError(f"n must be a whole number of at least 1; got {n!r}.")
-    rows = np.flatnonzero(state.alive & ~state.voting.votes)
+    votes = state.voting.votes & (not state.voting.is_unlabeled)
+    rows = np.flatnonzero(state.alive & ~votes)
     if not len(rows):
         return []
+    n_items = int(np.count_nonzero(state.alive))
+    few = not state.voting.has_labels or np.count_nonzero(votes) < n_groups(n_items)
+    return _typical(state, votes, n) if few else _uncertain(state, rows, n)
+
+
+def _typical(state: CollectionState, votes: np.ndarray, n: int) -> list[ToLabel]:
+    """Items that together with those that vote cover the collection, each with the number of items nearest to it."""
+    items = ComparedItems.of(state)
+    covered, labeled = items.sample(), np.flatnonzero(votes[items.rows])
+    open_places = covered[~votes[items.rows[covered]]]
+    far = items.between(open_places, covered)
+    nearest = items.between(labeled, covered).min(axis=0) if len(labeled) else None
+    chosen = greedy_medoids(far, n, nearest)
+    around = far[chosen]
+    taken = around.argmin(axis=0) if len(chosen) else np.empty(0, np.int64)
+    if nearest is not None and len(chosen):
+        taken = np.where(around.min(axis=0) < nearest, taken, -1)
+    scale = len(items.rows) / len(covered)
+    n_like = [max(1, round(scale * np.count_nonzero(taken == place))) for place in range(len(chosen))]
+    picked = items.rows[open_places[chosen]]
+    evidence = state.classifier.explain(state.views.all_rows()[picked])
+    has_labels = state.voting.has_labels
+    return [
+        ToLabel(
+            state.voting.ids[row],
+            str(each.label) if has_labels else None,
+            float(each.probability) if has_labels else None,
+            each.novelty,
+            like,
+        )
+        for row, each, like in zip(picked.tolist(), evidence, n_like, strict=True)
+    ]
+
+
+def _uncertain(state: CollectionState, rows: np.ndarray, n: int) -> list[ToLabel]:
+    """Of some rows those that are uncertain, unusual, and far from those already picked."""
     X = state.views.all_rows()
     evidence = state.classifier.explain(X[rows])
     sure = np.array([each.probability for each in evidence])

@@ -23,6 +23,8 @@ from nearsay.posterior.row_weights import RowWeights, relative_weights
 # truth than any fixed number of nearest cases, which is off by up to three times as much where there are few.
 REACHES = (*(0.1 * 0.5 ** (step / 2) for step in range(9)), 0.0)
 OF_CHANCE = 0.5
+# Of fewer cases, any share of right ones says next to nothing.
+FEWEST_TO_SAY = 5
 # Standard errors to either side that hold 19 of 20 draws.
 NINETEEN_IN_TWENTY = 1.96
 

@@ -45,6 +45,7 @@ class LabelDoubts:
 
 def label_doubts(state: CollectionState) -> LabelDoubts:
     """Answer every living item by all others: those that vote are left out, the rest are queried as if new."""
+    state.check_labeled()
     n, voting = len(state.alive), state.voting
     answer, probability = np.full(n, -1, np.int32), np.full(n, np.nan, np.float32)
     label_probability = np.full(n, np.nan, np.float32)

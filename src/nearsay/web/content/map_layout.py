@@ -22,7 +22,6 @@ from nearsay.core.parallel import one_blas_thread
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import neighbor_search
-from nearsay.search.exact import ExactSearch
 
 LAYOUTS = ("components", "neighbors")
 MOST_BY_NEIGHBORS = 50_000
@@ -45,20 +44,18 @@ def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray
     """
     if layout not in LAYOUTS:
         raise unknown_name("layout", layout, LAYOUTS)
-    alive = collection.labels_by_row()[3]
+    by_neighbors = layout == "neighbors" and len(collection) > 2
+    if by_neighbors:
+        check_not_too_many(len(collection))
+    state = collection.state() if by_neighbors else None
+    alive = collection.labels_by_row()[3] if state is None else state.alive
     rows = np.flatnonzero(alive)
-    if layout == "neighbors":
-        check_not_too_many(len(rows))
     groups = FeatureGroups.of_settings(collection.store.settings)
     columns = None if groups is None else list(groups.columns.values())
     blocks = _living(collection.store.blocks(), alive)
     points = components(blocks, collection.n_columns, columns, euclidean_form(collection.store.settings))
-    if layout == "neighbors" and len(rows) > 2:
-        view = collection.state().views.first
-        search = ExactSearch().fit_checked(view.search.rows_.between(0, len(alive)), view.search.distance_)
-        if not alive.all():
-            search.remove(np.flatnonzero(~alive))
-        table = neighbor_search.leave_one_out(search, min(NEIGHBORS, len(rows) - 1), rows)
+    if state is not None and len(rows) > 2:
+        table = neighbor_search.leave_one_out(state.everything, min(NEIGHBORS, len(rows) - 1), rows)
         points = neighbor_layout(np.searchsorted(rows, table.indices), points)
     placed = np.full((len(alive), 2), np.nan, np.float32)
     placed[rows] = points

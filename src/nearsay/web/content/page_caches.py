@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.item_groups import group_rows
 from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.label_doubts import label_doubts
@@ -32,6 +33,7 @@ class PageCaches:
         self.doubts = BackgroundCache(version, lambda: label_doubts(collection.state()))
         self.mistakes = BackgroundCache(version, lambda: collection.likely_mistakes(MOST))
         self.duplicates = BackgroundCache(version, lambda: _counted(collection.near_duplicates()))
+        self.groups = BackgroundCache(rows, lambda: group_rows(collection.state()))
         self.next = BackgroundCache(version, lambda: collection.label_next(TO_LABEL))
         self.maps = {name: BackgroundCache(rows, partial(map_of, collection, name)) for name in LAYOUTS}
 

@@ -57,8 +57,8 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
         waiting = [item for item in kept if item["label"] is not None and not item["confirmed"]]
         n_waiting, n_done = len(waiting), len(kept) - len(waiting)
     queried = [item["id"] for item in waiting]
-    # While nothing votes there are no answers, and what is confirmed here is the first that does.
-    votes = bool(queried) and bool(collection.items.voting().votes.any())
+    # While nothing is labeled there are no answers, and what is confirmed here is the first that votes.
+    votes = bool(queried) and not collection.items.voting().is_unlabeled
     answers = collection.label_items(queried) if votes else [Answer(id) for id in queried]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}

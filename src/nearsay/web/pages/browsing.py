@@ -28,7 +28,7 @@ LABELS_OFFERED = 1000
 SURE_UP_TO = 20
 
 FILTERS = {"label": TEXT, "node": TEXT, "state": one_of(*STATES), "below": SHARE, "differs": one_of("1")}
-ITEMS = Takes(query={**FILTERS, "after": PLACE, "rows": ROWS, "row": PLACE, "selected": one_of("1")})
+ITEMS = Takes(query={**FILTERS, "group": PLACE, "after": PLACE, "rows": ROWS, "row": PLACE, "selected": one_of("1")})
 FROM = Takes(query={"from": PLACE})
 LABEL_MANY = Takes(
     form={"id": several(TEXT), "rows": ROWS, "label": TEXT, "sure": YES, "version": NUMBER, "back": TEXT},
@@ -51,13 +51,21 @@ async def items(request: Request) -> Response:
     conditions = ItemFilter(query["label"], query["node"], query["state"], query["below"], bool(query["differs"]))
     doubts = await served.run(caches_of(request).doubts.get) if conditions.needs_doubts else None
     waits = conditions.needs_doubts and doubts is None
-    data = await served.run(_items, served, query, conditions, doubts, waits)
-    return await _or_later(request, "items.html", data, waits)
+    groups = await served.run(caches_of(request).groups.get) if query["group"] is not None else []
+    waits = waits or groups is None
+    data = await served.run(_items, served, query, conditions, doubts, waits, groups)
+    return await or_later(request, "items.html", data, waits)
 
 
 def _items(
-    served: ServedCollection, query: dict[str, Any], conditions: ItemFilter, doubts: LabelDoubts | None, waits: bool
+    served: ServedCollection,
+    query: dict[str, Any],
+    conditions: ItemFilter,
+    doubts: LabelDoubts | None,
+    waits: bool,
+    groups: list[np.ndarray] | None,
 ) -> dict[str, Any]:
+    group = query["group"]
     labels, tree = row_labels(served.collection), served.taxonomy
     only = query["rows"] or (None if query["row"] is None else [query["row"]])
     if waits:
@@ -66,9 +74,13 @@ def _items(
         rows = np.array(only[:PAGE], np.int64)
     else:
         rows = matching_rows(labels, conditions, tree, doubts)
+        if group is not None:
+            if group >= len(groups or []):
+                raise InputError(f"There are {len(groups or []):,} groups, numbered from 0; got group {group}.")
+            rows = np.intersect1d(rows, (groups or [])[group])
     after = -1 if query["after"] is None else query["after"]
     shown = rows if only is not None else rows[np.searchsorted(rows, after, side="right") :][:PAGE]
-    filters = {name: query[name] for name in FILTERS if query[name] is not None}
+    filters = {name: query[name] for name in (*FILTERS, "group") if query[name] is not None}
     more = only is None and len(shown) > 0 and shown[-1] < rows[-1]
     items = [_shown(item, doubts) for item in served.collection.store.items_of(shown.tolist())]
     served.add_sketches(items)
@@ -82,6 +94,7 @@ def _items(
         "filters": urlencode(filters),
         "selected": bool(query["selected"]),
         "computing": waits,
+        "group": group,
         "labels": labels_to_choose(served, labels),
         "nodes": [] if tree is None else [str(node) for node in tree.nodes[tree.n_leaves :] if node != tree.root],
         "states": STATES,
@@ -173,7 +186,7 @@ async def _cards(
             "labels": labels_to_choose(served, row_labels(served.collection)),
         }
 
-    return await _or_later(request, template, await served.run(build), work is None)
+    return await or_later(request, template, await served.run(build), work is None)
 
 
 def _item(served: ServedCollection, id: str) -> dict[str, Any] | None:
@@ -186,7 +199,7 @@ def _item(served: ServedCollection, id: str) -> dict[str, Any] | None:
     return item
 
 
-async def _or_later(request: Request, template: str, data: dict[str, Any], waits: bool) -> Response:
+async def or_later(request: Request, template: str, data: dict[str, Any], waits: bool) -> Response:
     """The page; while something is still being computed the browser loads it again."""
     response = await respond(request, template, data, 202 if waits else 200)
     if waits:

@@ -1,0 +1,78 @@
+"""Groups: items that lie together, with their most typical ones, labeled at a stroke."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nearsay.errors import InputError
+from nearsay.web.content.item_filters import RowLabels, row_labels
+from nearsay.web.content.served_collection import ServedCollection, with_state
+from nearsay.web.pages.browsing import caches_of, labels_to_choose, or_later
+from nearsay.web.parameters import PLACE, Takes, twins
+from nearsay.web.rendering import served_by
+
+CARDS, TYPICAL = 24, 6
+GROUPS = Takes(query={"from": PLACE})
+
+
+async def groups(request: Request) -> Response:
+    """Groups that have items without a label, the largest first, a page at a time."""
+    served, first = served_by(request), GROUPS.read_query(request)["from"] or 0
+    why: str | None = None
+    try:
+        rows = await served.run(caches_of(request).groups.get)
+    except InputError as error:
+        rows, why = [], str(error)
+    data = {**await served.run(_groups, served, rows, first), "why_none": why}
+    return await or_later(request, "groups.html", data, rows is None)
+
+
+def _groups(served: ServedCollection, rows: list[np.ndarray] | None, first: int) -> dict[str, Any]:
+    labels = row_labels(served.collection)
+    left = [
+        (number, group, unlabeled)
+        for number, group in enumerate(rows or [])
+        if len(unlabeled := _unlabeled(labels, group)) > 0
+    ]
+    cards = [_card(served, labels, *each) for each in left[first : first + CARDS]]
+    served.add_sketches([item for card in cards for item in card["typical"]])
+    return {
+        "groups": cards,
+        "total": len(rows or []),
+        "left": len(left),
+        "first": first,
+        "next": f"?from={first + CARDS}" if first + CARDS < len(left) else None,
+        "computing": rows is None,
+        "version": labels.version,
+        "labels": labels_to_choose(served, labels),
+    }
+
+
+def _unlabeled(labels: RowLabels, rows: np.ndarray) -> np.ndarray:
+    """Those of the rows that live and have no label that somebody confirmed."""
+    known = rows[rows < len(labels.alive)]
+    return np.asarray(known[labels.alive[known] & ((labels.numbers[known] < 0) | ~labels.confirmed[known])])
+
+
+def _card(
+    served: ServedCollection, labels: RowLabels, number: int, rows: np.ndarray, unlabeled: np.ndarray
+) -> dict[str, Any]:
+    alive = rows[labels.alive[rows]]
+    items = [with_state(item) for item in served.collection.store.items_of(alive[:TYPICAL].tolist())]
+    for item in items:
+        del item["details"]  # visitors need no paths of this machine
+    named = labels.numbers[np.setdiff1d(alive, unlabeled)]
+    counts = [
+        {"label": labels.names[place], "items": int(np.count_nonzero(named == place))} for place in np.unique(named)
+    ]
+    return {
+        "number": number, "items": len(alive), "unlabeled": unlabeled.tolist(), "typical": items,
+        "labels": sorted(counts, key=lambda each: -each["items"]),
+    }  # fmt: skip
+
+
+ROUTES = twins("/groups", groups, GROUPS)

@@ -1,0 +1,34 @@
+"""``python -m reproduce first_labels``: what is measured, and that typical items come before random ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from nearsay.errors import InputError
+from reproduce import first_labels
+from reproduce.cli import app
+
+
+def blobs(name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(12), 12)
+    return (
+        (rng.normal(size=(len(y), 3)) + 8 * rng.normal(size=(12, 3))[y]).astype(np.float32),
+        y.astype(str),
+        "euclidean",
+    )
+
+
+def test_accuracies_after_a_few_labels_are_told_for_both_ways(monkeypatch):
+    monkeypatch.setattr(first_labels, "described", blobs)
+    monkeypatch.setattr(first_labels, "AFTER", (10, 20))
+    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["first_labels", "--sets", "vowel", "--starts", "2", "--json"])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)["rows"]["vowel"]
+    assert rows["label_next"][0] > rows["at random"][0]
+    with pytest.raises(InputError, match="data set"):
+        first_labels.run(sets=["vowels"])
