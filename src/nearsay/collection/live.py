@@ -355,7 +355,12 @@ class LiveCollection:
         if len(others):
             X, names = state.views.all_rows()[others], [str(state.voting.ids[row]) for row in others.tolist()]
             answers |= zip(others.tolist(), answers_of(state, X, ids=names, **settings), strict=True)
-        return [answers[row] for row in rows.tolist()]
+        return [replace(answers[row], item_text=state.text_of(row)) for row in rows.tolist()]
+
+    def text_of(self, id: str) -> str | None:
+        """The text of an item; None where it is none."""
+        details = self.items.columns["details"][self.store.row_of(id)] or {}
+        return details.get("text")
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first.

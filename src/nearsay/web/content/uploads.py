@@ -45,7 +45,7 @@ KINDS = {
     "BMP": ((b"BM",), ".bmp"),
     "WebP": ((b"RIFF",), ".webp"),
 }
-TABLES = (".csv", ".tsv", ".txt", ".npz", ".npy")
+TABLES = (".csv", ".tsv", ".txt", ".jsonl", ".npz", ".npy")
 DESCRIBED_AT_ONCE, ANSWERED_AT_ONCE = 8, 256
 Progress = Callable[[int, int], Any]
 
@@ -62,6 +62,7 @@ class Upload:
     files : {id: (path, name by content)} of pictures.
     names : {id: uploaded name} of pictures, unique.
     small : {id: small copy} of pictures.
+    texts : {id: text} of texts.
     problems : files and rows that were left out.
     """
 
@@ -72,6 +73,7 @@ class Upload:
     files: dict[str, tuple[Path, str]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     small: dict[str, bytes] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
 
 def safe_name(given: str) -> str:
@@ -182,14 +184,16 @@ def read_rows(collection: LiveCollection, path: Path) -> Upload:
     except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
     X = rows.X if len(rows) else np.empty((0, collection.n_columns), np.float32)
-    return Upload(rows.ids, X, source.problems)
+    texts = {id: details["text"] for id, details in zip(rows.ids, rows.details, strict=True) if source.kind == "texts"}
+    return Upload(rows.ids, X, source.problems, texts=texts)
 
 
 def answer_upload(collection: LiveCollection, upload: Upload, on_progress: Progress | None = None) -> None:
     """Answer each item."""
-    paths = [{"path": upload.names[id]} if id in upload.names else {} for id in upload.ids]
+    kinds = {"path": upload.names, "text": upload.texts}
+    details = [{kind: known[id] for kind, known in kinds.items() if id in known} for id in upload.ids]
     batches = (
-        Batch([], upload.ids[part], upload.X[part], [], [], paths[part])
+        Batch([], upload.ids[part], upload.X[part], [], [], details[part])
         for part in row_blocks(len(upload.ids), size=ANSWERED_AT_ONCE)
     )
     for answers in label_batches(collection, batches):
@@ -217,7 +221,9 @@ def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> in
                         shutil.copyfileobj(picture, out)
             if new and folder is not None:
                 sync_folder(folder)
-            details = [{"upload": upload.files[id][1]} if id in upload.files else None for id in upload.ids]
+            pictures = {id: {"upload": name} for id, (_, name) in upload.files.items()}
+            known = pictures | {id: {"text": text} for id, text in upload.texts.items()}
+            details = [known.get(id) for id in upload.ids]
             labels = [answer.label for answer in upload.answers]
             return collection.add(upload.ids, upload.X, labels, details=details, by="machine", who=who)
         except BaseException:
