@@ -16,11 +16,11 @@ def words_and_pairs(text: str) -> list[str]:
 
 
 def parts_of_words(text: str) -> list[str]:
-    """Every 2 to 5 characters of every word with a blank at each side; a word that is shorter counts once."""
+    """Every 2 to 4 characters of every word with a blank at each side; a word that is shorter counts once."""
     parts = []
     for word in text.lower().split():
         padded = f" {word} "
-        for n in range(2, 6):
+        for n in range(2, 5):
             parts += [padded[at : at + n] for at in range(max(len(padded) - n, 0) + 1)]
             if n >= len(padded):
                 break

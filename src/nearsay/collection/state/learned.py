@@ -24,6 +24,7 @@ import numpy as np
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
+from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
@@ -57,13 +58,13 @@ def fitted_to_rows(
     metric: Any,
     posterior: Any,
     n_neighbors: Any,
-    groups: FeatureGroups | None = None,
+    groups: FeatureGroups | TextViews | None = None,
     make: Callable[..., View] | None = None,
 ) -> NeighborClassifier:
     """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
     No companion model is pooled with the neighbors: it would not follow when labels change. With feature groups
-    there is one view of all groups together and one of each group.
+    there is one view of all groups together and one of each group; texts have views of their own.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
     options = replace(fit_options(classifier), models=False, make_view=make)
@@ -127,7 +128,7 @@ class Learned:
         metric: Any = "euclidean",
         posterior: Any = "auto",
         n_neighbors: Any = "auto",
-        groups: FeatureGroups | None = None,
+        groups: FeatureGroups | TextViews | None = None,
         taxonomy: Taxonomy | None = None,
         make: Callable[..., View] | None = None,
     ) -> Learned:

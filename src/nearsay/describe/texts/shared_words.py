@@ -38,7 +38,7 @@ def quote(text: str, most: int = QUOTED) -> str:
     """The text in one line, in quotes, its middle left out where it is long.
 
     >>> quote("where is  my\\ncard"), quote("a very long sentence", 12)
-    ('“where is my card”', '“a very…ence”')
+    ('“where is my card”', '“a very l…nce”')
     """
     line = " ".join(text.split())
     if len(line) > most:

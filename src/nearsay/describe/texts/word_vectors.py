@@ -24,16 +24,16 @@ from nearsay.core.parallel import one_blas_thread
 from nearsay.describe.texts.text_descriptor import checked_texts, unit_length
 from nearsay.errors import InputError, NotFitted
 
-N_COLUMNS = 256
-MOST_WORDS, MOST_PARTS = 10_000, 20_000
+N_COLUMNS = 512
+MOST_WORDS, MOST_PARTS = 8_000, 12_000
 # Longer ones are no words: addresses, codes.
 LONGEST_TERM = 40
 WORD = r"(?u)\b\w+\b"
 # By number of terms: words and pairs of them, character n-grams within words.
-WORD_RANGE, PART_RANGE = (1, 2), (2, 5)
+WORD_RANGE, PART_RANGE = (1, 2), (2, 4)
 # A term of one text alone tells nothing about others, once there are enough texts.
 ENOUGH_TEXTS = 1000
-POWER_ITERATIONS = 3
+POWER_ITERATIONS = 1
 # Of the widest spread of the texts: less is rounding.
 FAINTEST = 1e-4
 TEXTS_AT_ONCE = 4096
@@ -44,7 +44,7 @@ class WordVectors(BaseEstimator):
 
     Parameters
     ----------
-    n_columns : int, default=256
+    n_columns : int, default=512
         Directions that are kept; fewer where there are fewer texts or terms.
     n_words, n_parts : int
         At most so many words and word pairs, and character n-grams: the most frequent.
