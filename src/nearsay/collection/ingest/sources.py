@@ -219,7 +219,8 @@ def read_source(
     path = Path("texts" if isinstance(src, list) else src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
     known = like or {}
-    usual = ColumnChoices(*(known.get(name) for name in READING[:4]), text=known.get("text_column"))
+    label, keywords, id, names, text = (known.get(name) for name in READING)
+    usual = ColumnChoices(label, keywords, id, names, text=text)
     choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, text_column)
     reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, of_texts)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent

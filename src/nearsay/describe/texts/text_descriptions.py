@@ -11,14 +11,13 @@ import numpy as np
 
 from nearsay.core.parallel import threads
 from nearsay.data.rows import LabeledRows
-from nearsay.describe.texts.sentence_encoder import NAME as SENTENCES
 from nearsay.describe.texts.sentence_encoder import SentenceEncoder, installed_sentence_encoder
 from nearsay.describe.texts.text_descriptor import TextDescriptor, text_fault
 from nearsay.describe.texts.word_vectors import WordVectors
 from nearsay.errors import InputError, unknown_name
 from nearsay.posterior.classifier import NeighborClassifier
 
-WORDS = WordVectors.name
+WORDS, SENTENCES = WordVectors.name, SentenceEncoder.name
 TEXT_DESCRIPTORS = (WORDS, SENTENCES)
 
 

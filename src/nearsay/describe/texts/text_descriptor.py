@@ -57,7 +57,8 @@ def _kind(value: Any) -> str:
         return "true or false"
     if isinstance(value, int | float | np.number):
         return f"a number ({value!s:.40})"
-    return {list: "a list", dict: "an object", bytes: "bytes"}.get(type(value), f"a {type(value).__name__}")
+    kinds: dict[type, str] = {list: "a list", dict: "an object", bytes: "bytes"}
+    return kinds.get(type(value), f"a {type(value).__name__}")
 
 
 def checked_texts(texts: Iterable[Any]) -> list[str]:

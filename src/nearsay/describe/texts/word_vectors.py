@@ -88,7 +88,7 @@ class WordVectors(BaseEstimator):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise InputError(f"{name} must be a whole number of at least 1; got {value!r}.")
         texts = checked_texts(texts)
-        vars(self).pop("_counters", None)
+        self.__dict__.pop("_counters", None)
         self.words_ = _vocabulary(texts, self.n_words, analyzer="word", token_pattern=WORD, ngram_range=WORD_RANGE)
         self.parts_ = _vocabulary(texts, self.n_parts, analyzer="char_wb", ngram_range=PART_RANGE)
         if not len(self.words_) + len(self.parts_):
@@ -154,7 +154,7 @@ class WordVectors(BaseEstimator):
         return {name: value for name, value in vars(self).items() if name != "_counters"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
+        self.__dict__.update(state)
         if "components_" in state:  # which may come from a file
             terms = [self.words_.tolist(), self.parts_.tolist()]
             n_terms = sum(len(set(some)) for some in terms)
