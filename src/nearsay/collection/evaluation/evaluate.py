@@ -119,7 +119,7 @@ def _with_texts(mistakes: list[dict[str, Any]], items: KnownItems, collection: L
     row_of = collection.items.row_of
 
     def quoted(neighbor: dict[str, Any]) -> dict[str, Any]:
-        id = neighbor.get("id")
+        id = str(neighbor.get("id"))
         return {**neighbor, "item_text": collection.text_of(id) if id in row_of else None}
 
     return [

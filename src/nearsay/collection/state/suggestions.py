@@ -138,7 +138,9 @@ def _neighbors(
 ) -> list[NeighborVote]:
     """The nearest of several neighbors that count alike, as evidence."""
     columns = zip(ids, labels, far, rows, strict=True)
-    return [NeighborVote(*each, share, state.text_of(row)) for *each, row in columns if row >= 0]
+    return [
+        NeighborVote(id, label, distance, share, state.text_of(row)) for id, label, distance, row in columns if row >= 0
+    ]
 
 
 def near_duplicates(
