@@ -101,7 +101,7 @@ class WordVectors(BaseEstimator):
         # On one thread the sums are made in one order; the sign of a direction is fixed by scikit-learn.
         with one_blas_thread():
             _, spread, directions = randomized_svd(
-                weighted, n_columns, n_iter=POWER_ITERATIONS, random_state=0, power_iteration_normalizer="QR"
+                weighted, n_columns, n_iter=POWER_ITERATIONS, random_state=0, power_iteration_normalizer="LU"
             )
         # Directions in which no text lies are chance: there are some where texts repeat each other.
         kept = spread > FAINTEST * spread[0]
