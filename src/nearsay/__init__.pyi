@@ -27,6 +27,7 @@ from nearsay.data.saved.saved_objects import save as save
 from nearsay.decision.conformal import ConformalClassifier as ConformalClassifier
 from nearsay.decision.hedged import HedgedClassifier as HedgedClassifier
 from nearsay.describe.folder import describe_images as describe_images
+from nearsay.describe.texts.text_descriptions import describe_texts as describe_texts
 from nearsay.encode.table_encoder import TableEncoder as TableEncoder
 from nearsay.errors import InputError as InputError
 from nearsay.learn.boost_metric import BoostMetric as BoostMetric

@@ -140,6 +140,7 @@ def test_the_text_says_what_a_person_would_want_to_know():
         "label": "wren",
         "distance": 0.5,
         "weight": 0.25,
+        "text": None,
     }
 
 

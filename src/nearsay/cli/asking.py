@@ -6,12 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from nearsay.cli.answer_tables import answer_tables, name_or_quote, texts_of, two_digits
 from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, author, count, print_problems
-from nearsay.cli.building import Header, IdColumn
+from nearsay.cli.building import Header, IdColumn, TextColumn
 from nearsay.core.terminal import (
     FAILED,
     AsJson,
@@ -24,12 +25,7 @@ from nearsay.core.terminal import (
 )
 from nearsay.errors import InputError
 
-if TYPE_CHECKING:
-    from nearsay.collection.answers import Answer
-
 PANEL = "Ask it"
-# Answers shown in a terminal; a file has them all.
-SHOWN = 30
 # Items of a group, and labels, that are named.
 TYPICAL = 3
 # Tables that are labeled file by file: those of a folder, and of its partitions.
@@ -49,7 +45,17 @@ Most = Annotated[int, typer.Option("-n", min=1, help="Maximum number of lines.")
 @app.command(rich_help_panel=PANEL)
 def label(
     path: Collection,
-    src: OptionalSource = None,
+    src: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[SRC]",
+            help="Table, arrays, picture, folder of pictures or texts, or - for lines of text from standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", help="A text to label, instead of SRC; may be repeated.")
+    ] = None,
     row: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,6 +74,7 @@ def label(
     overwrite: Overwrite = False,
     add: Annotated[bool, typer.Option("--add", help="Add the items, with labels that wait to be confirmed.")] = False,
     encoder: Encoder = None,
+    text_column: TextColumn = None,
     id_column: IdColumn = None,
     header: Header = None,
     strict: Strict = False,
@@ -89,10 +96,11 @@ def label(
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
       nearsay label leaves.nearsay --row 5.1,3.5
+      nearsay label tickets.nearsay --text "where is my card"
     """
-    if row is not None or src is None:
-        if row is None or src is not None:
-            raise InputError("Name a file or folder to label, or type a row with --row: one of both.")
+    if row is not None:
+        if src is not None or text:
+            raise InputError("Name a file or folder to label, a text with --text, or a row with --row: one of them.")
         refused = {
             "--add": add, "--out": out is not None, "--format": format is not None, "--strict": strict,
             "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
@@ -100,7 +108,8 @@ def label(
         }  # fmt: skip
         _label_rows(path, row, accuracy, keywords, as_json, refused)
         return
-    if cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS):
+    given = _given(src, text)
+    if src is not None and (cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS)):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
         refused = {
             "--add": add,
@@ -119,11 +128,11 @@ def label(
     from nearsay.collection.live import LiveCollection
 
     opened = LiveCollection.open(path, read_only=not add, encoder=encoder)
-    with opened as collection, show_rows(f"Labeling {src.name}") as report:
+    with opened as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
         labeled = label_source(
-            collection, src, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
+            collection, given, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
             beside_pictures=beside_pictures, add=add, who=author(who), id_column=id_column, header=header,
-            strict=strict, on_progress=report,
+            text_column=text_column, strict=strict, on_progress=report,
         )  # fmt: skip
     print_problems([*labeled.problems, *labeled.exported.problems])
     answers, paths = labeled.answers, [str(each) for each in labeled.exported.paths]
@@ -131,13 +140,24 @@ def label(
         problems = [problem.to_dict() for problem in labeled.problems]
         print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
     elif out is None and not beside_pictures:
-        print_parts(*(_evidence(answers[0]) if len(answers) == 1 else _answers(answers)))
+        print_parts(*answer_tables(answers))
     else:
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
     if add and not as_json:
         print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
     if labeled.problems or labeled.exported.problems:
         raise typer.Exit(FAILED)
+
+
+def _given(src: Path | None, texts: list[str] | None) -> Path | list[str]:
+    """What is to be labeled: a path, the texts of options, or the lines of standard input."""
+    if (src is None) == (not texts):
+        raise InputError("Name what to label: a file or folder, - for lines of standard input, or --text; one of them.")
+    if src is None or texts:
+        return texts or []
+    if str(src) != "-":
+        return src
+    return sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape").splitlines()
 
 
 @app.command(rich_help_panel=PANEL)
@@ -155,12 +175,14 @@ def mistakes(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
         show_progress("Comparing every item to its neighbors"),
     ):
         items = collection.likely_mistakes(n)
+        texts = texts_of(collection, items)
     _show_list(
         "Likely mistakes", items, ("item", "labeled", "p", "suggested", "p "), ("p", "p "),
         lambda item: (
-            item.id, item.label, f"{item.probability:.2f}", item.suggested, f"{item.suggested_probability:.2f}"
+            name_or_quote(item.id, texts), item.label, f"{item.probability:.2f}", item.suggested,
+            f"{item.suggested_probability:.2f}",
         ),
-        "No label is contradicted by its neighbors.", as_json,
+        "No label is contradicted by its neighbors.", as_json, texts=texts,
     )  # fmt: skip
 
 
@@ -187,13 +209,14 @@ def duplicates(
 
     with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
         pairs = collection.near_duplicates(distance, across=across)
+        texts = texts_of(collection, pairs)
     _show_list(
         "Near-duplicates", pairs[:n], ("item", "other", "apart", "labels"), ("apart",),
         lambda pair: (
-            pair.id, pair.other, f"{pair.distance:.3g}",
+            name_or_quote(pair.id, texts), name_or_quote(pair.other, texts), f"{pair.distance:.3g}",
             ", ".join(dict.fromkeys(name or "no label" for name in (pair.label, pair.other_label))),
         ),
-        "No two items are nearly the same.", as_json, n_more=max(0, len(pairs) - n),
+        "No two items are nearly the same.", as_json, n_more=max(0, len(pairs) - n), texts=texts,
     )  # fmt: skip
 
 
@@ -211,16 +234,17 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
 
     with LiveCollection.open(path, read_only=True) as collection, show_progress("Labeling the unlabeled items"):
         items = collection.label_next(n)
+        texts = texts_of(collection, items)
     if any(item.guess is None for item in items):
         _show_list(
             "To label first", items, ("item", "typical of"), ("typical of",),
-            lambda item: (item.id, count(item.n_like, "item")), "", as_json,
+            lambda item: (name_or_quote(item.id, texts), count(item.n_like, "item")), "", as_json, texts=texts,
         )  # fmt: skip
         return
     _show_list(
         "To label next", items, ("item", "perhaps", "p", "novelty"), ("p", "novelty"),
-        lambda item: (item.id, item.guess, f"{item.probability:.2f}", _two_digits(item.novelty)),
-        "Every item has a label that counts.", as_json,
+        lambda item: (name_or_quote(item.id, texts), item.guess, f"{item.probability:.2f}", two_digits(item.novelty)),
+        "Every item has a label that counts.", as_json, texts=texts,
     )  # fmt: skip
 
 
@@ -257,10 +281,12 @@ def _show_list(
     empty: str,
     as_json: bool,
     n_more: int = 0,
+    texts: dict[str, str] | None = None,
 ) -> None:
     """Print a line for each item, or a sentence where there is none."""
     if as_json:
-        print_json([item.to_dict() for item in items])
+        quoted = ({"item_text": texts[item.id]} if texts and item.id in texts else {} for item in items)
+        print_json([item.to_dict() | more for item, more in zip(items, quoted, strict=True)])
         return
     table = empty_table(title, *columns, numbers=numbers)
     for item in items:
@@ -396,55 +422,6 @@ def _label_rows(
     elif len(labeled.answers) == 1:
         print_lines(labeled.answers[0].text)
     elif labeled.answers:
-        print_parts(*_answers(labeled.answers))
+        print_parts(*answer_tables(labeled.answers))
     if labeled.problems:
         raise typer.Exit(FAILED)
-
-
-def _answers(answers: list[Answer]) -> list[Any]:
-    hedged = any(answer.node is not None for answer in answers)
-    worded = any(answer.keywords for answer in answers)
-    if not worded and all(answer.label is None for answer in answers):
-        return _unlabeled_answers(answers)
-    columns = ["item", "label", "p", "record", *["hedged"] * hedged, *["keywords"] * worded, "novelty"]
-    table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "record", "novelty"))
-    for answer in answers[:SHOWN]:
-        cells = [str(answer.id), answer.label or "", _two_digits(answer.probability), _record(answer.record)]
-        cells += [answer.node_word or answer.node or ""] * hedged
-        cells += [", ".join(each.word for each in answer.keywords)] * worded
-        table.add_row(*cells, _two_digits(answer.novelty))
-    more = [f"… and {len(answers) - SHOWN:,} more: -o FILE writes them all."] if len(answers) > SHOWN else []
-    return [table, *more]
-
-
-def _unlabeled_answers(answers: list[Answer]) -> list[Any]:
-    """What can be said of items while nothing is labeled: the nearest item, and how unusual each is."""
-    columns = ("item", "nearest", "distance", "novelty")
-    table = empty_table(count(len(answers), "item"), *columns, numbers=("distance", "novelty"))
-    for answer in answers[:SHOWN]:
-        nearest = [(each.id, f"{each.distance:.3g}") for each in answer.neighbors[:1]] or [("", "")]
-        table.add_row(str(answer.id), *nearest[0], _two_digits(answer.novelty))
-    return [table, "Nothing is labeled yet: nearsay next lists what to label first."]
-
-
-def _evidence(answer: Answer) -> list[Any]:
-    """One answer in words, and the neighbors it comes from."""
-    table = empty_table(str(answer.id), "neighbor", "label", "distance", "counts", numbers=("distance", "counts"))
-    for each in answer.neighbors:
-        table.add_row(each.id, each.label or "no label", f"{each.distance:.3g}", f"{each.weight:.0%}")
-    return [*answer.text.splitlines(), table]
-
-
-def _record(record: Any) -> str:
-    from nearsay.posterior.evidence.records import FEWEST_TO_SAY, range_in_words
-
-    if record is None:
-        return ""
-    counts = record["cases"], record["right"]
-    if counts[0] < FEWEST_TO_SAY:
-        return "too few cases to say"
-    return f"{counts[1]} of {counts[0]} ({range_in_words(*counts)})"
-
-
-def _two_digits(number: float | None) -> str:
-    return "" if number is None else f"{number:.2f}"

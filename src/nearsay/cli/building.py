@@ -11,9 +11,12 @@ from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count
 from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
 
 PANEL = "Make a collection"
-Source = Annotated[Path, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures.")]
+Source = Annotated[Path, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures or texts.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of labels.", show_default=False)]
 KeywordsColumn = Annotated[str | None, typer.Option(help="Column of keywords.", show_default=False)]
+TextColumn = Annotated[
+    str | None, typer.Option(help="Column of texts, such as sentences, that items are compared by.", show_default=False)
+]
 IdColumn = Annotated[str | None, typer.Option(help="Column of ids.", show_default=False)]
 Header = Annotated[
     bool | None,
@@ -33,7 +36,11 @@ def index(
     labels: Labels = None,
     taxonomy: Annotated[Path | None, typer.Option(help="Table of parents and children.", show_default=False)] = None,
     describe: Annotated[
-        str | None, typer.Option(help="Descriptors of pictures, comma-separated, or color, texture, shape, layout.")
+        str | None,
+        typer.Option(
+            help="Descriptors, comma-separated: of pictures by name, or color, texture, shape, layout;"
+            " of texts words, universal-sentence-encoder."
+        ),
     ] = None,
     encoder: Annotated[str | None, typer.Option(help="efficientnet-lite0, or path of an .onnx model.")] = None,
     size: Annotated[
@@ -45,6 +52,7 @@ def index(
     ] = None,
     label_column: LabelColumn = None,
     keywords_column: KeywordsColumn = None,
+    text_column: TextColumn = None,
     id_column: IdColumn = None,
     header: Header = None,
     unconfirmed: Annotated[
@@ -56,10 +64,11 @@ def index(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a collection of a table, of arrays or of a folder of pictures.
+    """Make a collection of a table, of arrays, or of a folder of pictures or texts.
 
-    A table (csv, parquet, npz, npy) has columns of numbers, and one of labels, keywords or both. Of pictures, the
-    folders they lie in are the labels, and folders within folders a taxonomy. Rows that cannot be used are printed with
+    A table (csv, parquet, npz, npy) has columns of numbers, and one of labels, keywords or both; or a column of texts
+    (csv, parquet, jsonl). Of pictures and text files, the folders they lie in are the labels, and folders within
+    folders a taxonomy. Rows that cannot be used are printed with
     the reason, the rest is indexed, and the exit code is 1. With --cluster, workers that have the pictures at the same
     paths describe them.
 
@@ -67,17 +76,19 @@ def index(
     Examples:
       nearsay index birds/ -o birds.nearsay
       nearsay index leaves.csv -o leaves.nearsay --taxonomy trees.csv
+      nearsay index tickets.csv -o tickets.nearsay --text-column message --label-column intent
       nearsay index more.csv -o leaves.nearsay --add
     """
     from nearsay.collection.indexing import add_source, index_source
     from nearsay.collection.ingest.image_description import Description
+    from nearsay.collection.ingest.text_description import TextDescription
     from nearsay.collection.live import LiveCollection
     from nearsay.errors import InputError
     from nearsay.neighbors.sharded.workers import named_cluster
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
-        "header": header, "strict": strict, "labels_from": labels_from,
+        "header": header, "strict": strict, "labels_from": labels_from, "text_column": text_column,
     }  # fmt: skip
     if add:
         if any(given is not None for given in (taxonomy, describe, size, metric, cluster)):
@@ -93,7 +104,11 @@ def index(
         names = [name.strip() for name in describe.split(",")] if describe else None
         if size is not None and encoder is None:
             raise InputError("--size is the input size of an .onnx model: name the model with --encoder.")
-        description = Description.choose(names, encoder, size) if names or encoder else None
+        description: Description | TextDescription | None = None
+        if names and not encoder and TextDescription.knows(names):
+            description = TextDescription.choose(names)
+        elif names or encoder:
+            description = Description.choose(names, encoder, size)
         with show_rows(f"Indexing {src.name}") as report:
             made = index_source(
                 src, out, description=description, metric=metric, learn=learn, confirmed=not unconfirmed,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from html import escape
 from typing import Any, NamedTuple
 
+from nearsay.describe.texts.shared_words import marked_parts, quote, words_of
 from nearsay.posterior.evidence.evidence import UNUSUAL, InWords, record_in_words
 
 # Fields whose names are words of Python have another name in JSON.
@@ -14,12 +15,13 @@ NAME_IN_JSON = {"set_": "set"}
 
 
 class NeighborVote(NamedTuple):
-    """A neighbor: its label, its distance, and the weight of its vote."""
+    """A neighbor: its label, its distance, the weight of its vote, and its text if it is one."""
 
     id: str
     label: str | None
     distance: float
     weight: float
+    text: str | None = None
 
 
 class Keyword(NamedTuple):
@@ -66,7 +68,7 @@ class Answer(InWords):
     keywords : list of Keyword
         (word, score), the highest first.
     neighbors : list of NeighborVote
-        (id, label, distance, weight), the nearest first.
+        (id, label, distance, weight, text), the nearest first.
     compared : list of str
         Of a table with words or gaps: how each neighbor is like the item ("same plan, income 41,000 against 39,500").
     novelty : float or None
@@ -77,6 +79,8 @@ class Answer(InWords):
         The version of the collection.
     path : str or None
         The picture, relative to its folder.
+    item_text : str or None
+        The text, where the item is one.
 
     >>> answer = Answer("7.png", "owl", 0.62, {"cases": 40, "right": 25}, node="bird", node_path=["anything", "bird"],
     ...                 node_probability=0.98, keywords=[("sky", 0.5)], neighbors=[("3.png", "owl", 0.25, 1.0)])
@@ -86,7 +90,7 @@ class Answer(InWords):
     Hedged answer: 'bird' (0.98).
     Keywords: sky (0.50).
     >>> answer.to_dict()["neighbors"]
-    [{'id': '3.png', 'label': 'owl', 'distance': 0.25, 'weight': 1.0}]
+    [{'id': '3.png', 'label': 'owl', 'distance': 0.25, 'weight': 1.0, 'text': None}]
     """
 
     id: str | None
@@ -109,6 +113,7 @@ class Answer(InWords):
     hedges: list[dict[str, Any]] = field(default_factory=list)
     tree: list[dict[str, Any]] = field(default_factory=list)
     compared: list[str] = field(default_factory=list)
+    item_text: str | None = None
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -127,6 +132,9 @@ class Answer(InWords):
         if self.node is not None and self.node != self.label and len(self.node_path) > 1:
             sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
             lines.append(f"Hedged answer: {self.node_word or self.node!r}{sure}.")
+        if self.neighbors and self.neighbors[0].text is not None:
+            near = self.neighbors[0]
+            lines.append(f"Nearest: {quote(near.text or '')}, labeled {near.label!r}.")
         if self.keywords:
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.compared:
@@ -175,11 +183,20 @@ class Answer(InWords):
         return cls(**values)
 
     def _repr_html_(self) -> str:
+        words = words_of(self.item_text or "")
         rows = "".join(
-            f"<tr><td>{escape(neighbor.id)}</td><td>{escape(str(neighbor.label))}</td><td>{neighbor.distance:.3g}</td>"
+            f"<tr><td>{escape(neighbor.id) if neighbor.text is None else _marked(neighbor.text, words)}</td>"
+            f"<td>{escape(str(neighbor.label))}</td><td>{neighbor.distance:.3g}</td>"
             f"<td>{neighbor.weight:.2f}</td></tr>"
             for neighbor in self.neighbors
         )
         head = "<tr><th>neighbor</th><th>label</th><th>distance</th><th>weight</th></tr>"
-        text = escape(self.text).replace("\n", "<br>")
+        quoted = "" if self.item_text is None else f"<q>{escape(self.item_text)}</q><br>"
+        text = quoted + escape(self.text).replace("\n", "<br>")
         return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+
+
+def _marked(text: str, words: frozenset[str]) -> str:
+    """A text in quotes, with these words marked."""
+    parts = (f"<mark>{escape(part)}</mark>" if shared else escape(part) for part, shared in marked_parts(text, words))
+    return f"<q>{''.join(parts)}</q>"

@@ -1,6 +1,7 @@
 """Make a collection of a folder or a table, and read further items in the same way.
 
 index_source:  source ──► rows, problems ──► a new collection, learned        all of it, or nothing
+                               └── texts ──► vocabulary, learned from all of them, kept with it
 add_source:    source ──► rows, problems ──► one event of an open collection
 query_source:  source ──► rows described and named as those of the collection, or an error
 """
@@ -8,9 +9,9 @@ query_source:  source ──► rows described and named as those of the collect
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from nearsay.collection.ingest.distributed_description import DescribedByWorkers
 from nearsay.collection.ingest.image_description import SETTING, Description, check_columns, numbers_settings
 from nearsay.collection.ingest.sources import READING, Source, read_source
 from nearsay.collection.ingest.table_encoding import KIND, write_encoder
+from nearsay.collection.ingest.text_description import TEXTS, TextDescription
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.backup import check_new_folder, new_folder
 from nearsay.collection.store.files.durable_files import storage_errors
 from nearsay.collection.store.store import Store
+from nearsay.describe.texts.text_descriptions import WORDS
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
 
@@ -61,7 +64,7 @@ def index_source(
     src: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
-    description: Description | None = None,
+    description: Description | TextDescription | None = None,
     metric: str | None = None,
     learn: bool = True,
     confirmed: bool = True,
@@ -71,16 +74,16 @@ def index_source(
     cluster: Any = None,
     **reading: Any,
 ) -> Indexed:
-    """Make a collection of a table, of arrays or of a folder of pictures.
+    """Make a collection of a table, of arrays, or of a folder of pictures or texts.
 
-    The collection appears when it is complete. Vectors of pictures are cached next to it: after an interruption, the
-    next call uses them.
+    The collection appears when it is complete. Vectors of pictures and texts are cached next to it: after an
+    interruption, the next call uses them.
 
     Parameters
     ----------
     src : as in ``read_source``.
     path : the folder of the collection, which must not exist yet, or be empty.
-    description : of pictures; by default an encoder where one is installed.
+    description : of pictures or texts; by default an encoder where one is installed.
     metric : how vectors are compared; by default as suits the descriptors, and for numbers ``"euclidean"``.
     learn : whether to learn now, or with the first query.
     confirmed : whether the labels vote; otherwise they are a machine's, and wait.
@@ -100,18 +103,25 @@ def index_source(
     """
     path = Path(os.path.abspath(path))
     check_new_folder(path)
-    cache = path.with_name(f".{path.name}.partial")
-    described = LazyDescribe(partial(_new_description, description, cache, cluster))
+    unfinished = path.with_name(f".{path.name}.partial")
+    of_pictures = description if isinstance(description, Description) else None
+    described = LazyDescribe(partial(_new_description, of_pictures, unfinished, cluster))
     source = read_source(src, describe=described, encoder=TableEncoder(), on_progress=on_progress, **reading)
-    if description is not None and not source.of_pictures:
-        raise InputError(
-            f"{source.name} has rows of numbers, and only pictures are described. Leave descriptors and encoder out."
-        )
+    if description is not None and source.kind != (TEXTS if of_pictures is None else PICTURES):
+        what = "texts" if of_pictures is None else "pictures"
+        raise InputError(f"{source.name} has {_called(source)}, and this describes {what}. Leave descriptors out.")
     rows = Batch.joined(list(source))
     if not len(rows):
         first = f" First: {source.problems[0]}." if source.problems else ""
         raise InputError(f"{source.name} has no row that can be used.{first}")
-    settings, groups, measured = _measured(source, described, metric)
+    of_texts = None
+    if source.kind == TEXTS:
+        of_texts = description if isinstance(description, TextDescription) else TextDescription.choose()
+        texts = [details["text"] for details in rows.details]
+        of_texts = of_texts.fitted(texts, cache_folder(unfinished))
+        rows = replace(rows, X=of_texts(texts, on_progress))
+        reading = {"text_column": source.text_column, **reading}
+    settings, groups, measured = _measured(source, described, of_texts, metric)
     with storage_errors(f"make the collection {path}"), new_folder(path) as part:
         collection = LiveCollection.create(
             part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy, remember=False,
@@ -126,11 +136,13 @@ def index_source(
         with collection:
             if source.encoder is not None:
                 collection.store.keep(KIND, partial(write_encoder, source.encoder), who=who)
+            if of_texts is not None and of_texts.words is not None:
+                collection.store.keep(WORDS, of_texts.write)
             _add(collection, rows, confirmed, who)
             learned = _learned(collection, on_learning) if learn and confirmed else None
-        move_cache(cache, part)
+        move_cache(unfinished, part)
     named.save()
-    return _indexed(path, source, rows, learned)
+    return _indexed(path, source, rows, learned, [] if of_texts is None else [of_texts.why])
 
 
 def add_source(
@@ -150,7 +162,9 @@ def add_source(
     return _indexed(collection.store.path, source, rows, None)
 
 
-def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: Source, *, strict: bool = False) -> Batch:
+def new_rows(
+    collection: LiveCollection, src: str | os.PathLike[str] | list[str], source: Source, *, strict: bool = False
+) -> Batch:
     """All rows of a source, ready to be added.
 
     Those whose ids the collection has, and those too far from all its items, become problems of the source.
@@ -176,35 +190,38 @@ def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: So
     return rows
 
 
-def query_source(collection: LiveCollection, src: str | os.PathLike[str], **reading: Any) -> Source:
+def query_source(collection: LiveCollection, src: str | os.PathLike[str] | list[str], **reading: Any) -> Source:
     """Rows to label, described as the items of the collection were; an error says why they cannot be compared."""
     record = collection.store.settings.get(SETTING)
     if record is None:
         return read_source(src, **reading)
     reading["like"] = collection.store.settings.get("reading")
-    of_pictures = record["kind"] == PICTURES
+    of_pictures, of_texts = record["kind"] == PICTURES, record["kind"] == TEXTS
     describe = None
+    if of_texts:
+        loaded = cache(partial(TextDescription.recorded, record, collection.store))
+        reading |= {"of_texts": True, "describe_texts": lambda texts: loaded()(texts)}
     if of_pictures:
         why = f"pictures are described by {', '.join(record['by'])}"
         describe = LazyDescribe(partial(_recorded_description, record, collection.store), why)
     source = read_source(src, describe=describe, encoder=collection.table_encoder, **reading)
-    if source.of_pictures and not of_pictures:
-        raise InputError(f"{source.name} has pictures, and the items of this collection are rows of numbers.")
-    if of_pictures and not source.of_pictures:
-        raise InputError(
-            f"{source.name} has rows of numbers, and the items of this collection are pictures, described by"
-            f" {', '.join(record['by'])}. Pass pictures: a folder, or a table that names them."
-        )
-    if not of_pictures and source.encoder is None:
+    if source.kind != record["kind"]:
+        items = {
+            PICTURES: f"pictures, described by {', '.join(record.get('by', ()))}. Pass pictures: a folder, or a table"
+            " that names them.",
+            TEXTS: "texts. Pass texts: a table with the column of texts named, a folder of them, or lines.",
+        }.get(record["kind"], "rows of numbers.")
+        raise InputError(f"{source.name} has {_called(source)}, and the items of this collection are {items}")
+    if record["kind"] == "numbers" and source.encoder is None:
         check_columns(record, source.columns, source.name)
     return source
 
 
-def _new_description(description: Description | None, cache: Path, cluster: Any) -> CachedDescribe:
+def _new_description(description: Description | None, unfinished: Path, cluster: Any) -> CachedDescribe:
     chosen = description or Description.choose()
     record = chosen.to_settings()
     describe = chosen if cluster is None else DescribedByWorkers(record, cluster)
-    return CachedDescribe(describe, cache_folder(cache), record, chosen.why)
+    return CachedDescribe(describe, cache_folder(unfinished), record, chosen.why)
 
 
 def _recorded_description(record: dict[str, Any], store: Store) -> CachedDescribe:
@@ -212,8 +229,18 @@ def _recorded_description(record: dict[str, Any], store: Store) -> CachedDescrib
     return CachedDescribe(description, store.folder if os.access(store.path, os.W_OK) else None, record)
 
 
-def _measured(source: Source, described: LazyDescribe, metric: str | None) -> tuple[dict[str, Any], Any, Any]:
+def _called(source: Source) -> str:
+    """What a source holds, in words."""
+    return "rows of numbers" if source.kind == "numbers" else source.kind
+
+
+def _measured(
+    source: Source, described: LazyDescribe, of_texts: TextDescription | None, metric: str | None
+) -> tuple[dict[str, Any], Any, Any]:
     """(the settings to record, feature groups, metric or metrics)."""
+    if of_texts is not None:
+        # One space for all descriptors: directions that tell classes apart are then learned across them.
+        return of_texts.to_settings(), None, metric or of_texts.descriptors[0].metric
     if not source.of_pictures:
         groups = {name: (part.start, part.stop) for name, part in source.feature_groups.items()} or None
         if groups is not None and list(groups.values()) == [(0, len(source.columns))]:
@@ -226,10 +253,12 @@ def _measured(source: Source, described: LazyDescribe, metric: str | None) -> tu
     return record, groups, metric or record["metrics"]
 
 
-def _pictures_of(src: str | os.PathLike[str], source: Source) -> dict[str, str]:
+def _pictures_of(src: str | os.PathLike[str] | list[str], source: Source) -> dict[str, str]:
     """The folder in which the paths of pictures begin, as a setting."""
+    if not source.of_pictures or isinstance(src, list):
+        return {}
     folder = Path(src).resolve()
-    return {PICTURES: str(folder if folder.is_dir() else folder.parent)} if source.of_pictures else {}
+    return {PICTURES: str(folder if folder.is_dir() else folder.parent)}
 
 
 def _add(collection: LiveCollection, rows: Batch, confirmed: bool, who: str) -> int:
@@ -245,7 +274,7 @@ def _learned(collection: LiveCollection, on_learning: Callable[[], None] | None)
     return str(collection.learn(by="machine"))
 
 
-def _indexed(path: Path, source: Source, rows: Batch, learned: str | None) -> Indexed:
+def _indexed(path: Path, source: Source, rows: Batch, learned: str | None, why: Sequence[str] = ()) -> Indexed:
     labels = [label for label in rows.labels if label is not None]
     return Indexed(
         path=str(path),
@@ -253,7 +282,7 @@ def _indexed(path: Path, source: Source, rows: Batch, learned: str | None) -> In
         n_labeled=len(labels),
         n_labels=len(set(labels)),
         n_keywords=sum(bool(words) for words in rows.keywords),
-        chosen=list(source.chosen),
+        chosen=[*source.chosen, *why],
         problems=list(source.problems),
         learned=learned,
     )

@@ -40,7 +40,7 @@ class LabeledSource:
 
 def label_source(
     collection: LiveCollection,
-    src: str | os.PathLike[str],
+    src: str | os.PathLike[str] | list[str],
     out: str | os.PathLike[str] | None = None,
     *,
     accuracy: float | None = None,
@@ -52,7 +52,7 @@ def label_source(
     who: str = "",
     **reading: Any,
 ) -> LabeledSource:
-    """Answer about every row of a table, of arrays or of a folder of pictures.
+    """Answer about every row of a table, of arrays, of a folder, or of a list of texts.
 
     Parameters
     ----------
@@ -83,10 +83,10 @@ def label_source(
         answers += some
     labeled = LabeledSource(answers, source.problems)
     if out is not None or beside_pictures:
-        src = Path(src)
+        path = Path("." if isinstance(src, list) else src)
         exported = export_answers(
             answers, out, format=format, overwrite=overwrite, beside_pictures=beside_pictures,
-            pictures=src if src.is_dir() else src.parent,
+            pictures=path if path.is_dir() else path.parent,
         )  # fmt: skip
         labeled = replace(labeled, exported=exported)
     for rows in batches if add and answers else ():
@@ -140,11 +140,13 @@ def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[
 def label_batches(
     collection: LiveCollection, batches: Iterable[Batch], *, accuracy: float | None = None, n_keywords: int = 5
 ) -> Iterator[list[Answer]]:
-    """The answers about each batch, with the paths of pictures."""
+    """The answers about each batch, with the paths of pictures and the texts."""
     for batch in batches:
         if len(batch):
             answers = collection.label(
                 batch.X, accuracy=accuracy, n_keywords=n_keywords, ids=batch.ids, details=batch.details
             )
-            paths = (details.get("path") for details in batch.details)
-            yield [replace(answer, path=path) for answer, path in zip(answers, paths, strict=True)]
+            yield [
+                replace(answer, path=details.get("path"), item_text=details.get("text"))
+                for answer, details in zip(answers, batch.details, strict=True)
+            ]

@@ -377,7 +377,14 @@ class LiveCollection:
         if len(others):
             X, names = state.views.all_rows()[others], [str(state.voting.ids[row]) for row in others.tolist()]
             answers |= zip(others.tolist(), answers_of(state, X, ids=names, **settings), strict=True)
-        return self._compared([answers[row] for row in rows.tolist()], [state.details[row] for row in rows.tolist()])
+        rows_given = rows.tolist()
+        known = [replace(answers[row], item_text=state.text_of(row)) for row in rows_given]
+        return self._compared(known, [state.details[row] for row in rows_given])
+
+    def text_of(self, id: str) -> str | None:
+        """The text of an item; None where it is none."""
+        details = self.items.columns["details"][self.store.row_of(id)] or {}
+        return details.get("text")
 
     def _compared(self, answers: list[Answer], details: Sequence[Mapping[str, Any] | None]) -> list[Answer]:
         """Answers that say in words how each neighbor is like the item; of tables with words or gaps only."""

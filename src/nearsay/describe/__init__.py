@@ -1,4 +1,4 @@
-"""Images to vectors: named descriptors and encoders, each with the distance that fits it."""
+"""Images and texts to vectors: named descriptors and encoders, each with the distance that fits it."""
 
 from nearsay.core.lazy import attach
 

@@ -16,4 +16,10 @@ from nearsay.describe.local import BagOfWords as BagOfWords
 from nearsay.describe.named import DESCRIPTORS as DESCRIPTORS
 from nearsay.describe.named import MAKADIA as MAKADIA
 from nearsay.describe.named import as_descriptor as as_descriptor
+from nearsay.describe.texts.sentence_encoder import SentenceEncoder as SentenceEncoder
+from nearsay.describe.texts.text_descriptions import SkippedText as SkippedText
+from nearsay.describe.texts.text_descriptions import TextDescriptions as TextDescriptions
+from nearsay.describe.texts.text_descriptions import describe_texts as describe_texts
+from nearsay.describe.texts.text_descriptor import TextDescriptor as TextDescriptor
+from nearsay.describe.texts.word_vectors import WordVectors as WordVectors
 from nearsay.describe.torch_file import read_torch_weights as read_torch_weights

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.data.replacing import as_text, replacing
+from nearsay.describe.texts.shared_words import marked_parts, words_of
 from nearsay.errors import InputError
 from nearsay.reports.svg_charts import curve_svg, reliability_svg
 
@@ -20,6 +21,8 @@ STYLE = Path(__file__).with_name("report.css")
 CLASSES_SHOWN = 12
 NEIGHBORS_SHOWN = 10
 LINES_SHOWN = 2
+# Characters of a text.
+LETTERS_SHOWN = 300
 # The first bytes of the pictures that browsers show.
 PICTURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 CALIBRATED, ALMOST = 0.03, 0.08
@@ -35,7 +38,8 @@ def write_report(path: str | os.PathLike[str], summary: Mapping[str, Any], *, ov
         The file to write; an existing one is kept unless ``overwrite``.
     summary : dict
         From ``evaluation_summary``. With ``curve`` (from ``hedging_points``) the trade-off of hedged answers is drawn.
-        A mistake may have a ``picture``: the bytes of a PNG, JPEG, GIF or WebP file.
+        A mistake may have a ``picture``: the bytes of a PNG, JPEG, GIF or WebP file; it and its neighbors may have an
+        ``item_text``.
     """
     check_free(path, overwrite=overwrite)
     page = report_html(summary)
@@ -194,20 +198,34 @@ def _mistakes(mistakes: list[Mapping[str, Any]]) -> str:
 def _card(mistake: Mapping[str, Any]) -> str:
     picture = mistake.get("picture")
     shown = _data_image(picture, f"{mistake['id']}, labeled {mistake['label']}") if picture else ""
-    name, label, suggested = (escape(str(mistake[key])) for key in ("id", "label", "suggested"))
+    label, suggested = (escape(str(mistake[key])) for key in ("label", "suggested"))
+    text = mistake.get("item_text")
+    name = escape(str(mistake["id"])) if text is None else _quoted(text)
     sure = escape(_percent(mistake["probability"]))
     # The first line of the evidence is the answer, shown above.
     lines = [escape(line) for line in str(mistake.get("text") or "").splitlines()[1:]]
     neighbors = [
-        (str(n.get("id", n.get("row"))), str(n.get("says", n.get("label"))), f"{n['distance']:.3g}")
+        (_neighbor(n, text), escape(str(n.get("says", n.get("label")))), f"{n['distance']:.3g}")
         for n in list(mistake.get("neighbors") or [])[:NEIGHBORS_SHOWN]
     ]
-    below = _text(lines[LINES_SHOWN:]) + _table(("neighbor", "label", "distance"), neighbors)
+    below = _text(lines[LINES_SHOWN:]) + _table(("neighbor", "label", "distance"), neighbors, raw=True)
     return (
         f'<article>{shown}<div><h3>{name}</h3><p><span class="was">{label}</span>'
         f' <span aria-label="should perhaps be">→</span> <b>{suggested}</b> {sure}</p>'
         f"{_text(lines[:LINES_SHOWN])}{_folded('Why', below)}</div></article>"
     )
+
+
+def _neighbor(neighbor: Mapping[str, Any], text: str | None) -> str:
+    """A neighbor by its text, with the words it shares marked, or else by its name."""
+    its_text = neighbor.get("item_text")
+    return escape(str(neighbor.get("id", neighbor.get("row")))) if its_text is None else _quoted(its_text, text or "")
+
+
+def _quoted(text: str, other: str = "") -> str:
+    cut = text if len(text) <= LETTERS_SHOWN else f"{text[:LETTERS_SHOWN].rstrip()}…"
+    parts = marked_parts(cut, words_of(other))
+    return f"<q>{''.join(f'<b>{escape(part)}</b>' if shared else escape(part) for part, shared in parts)}</q>"
 
 
 def _text(lines: list[str]) -> str:

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from nearsay.collection.export.answer_exports import as_json
 from nearsay.core.printable import printable
+from nearsay.describe.texts.shared_words import marked_parts, words_of
 from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.posterior.evidence.records import range_in_words
 from nearsay.web.content.drawings import spark
@@ -42,6 +44,8 @@ templates.globals["pages"] = [
 UNEXPECTED = "Something went wrong. The terminal running the server says what."
 UNUSABLE = "The collection cannot be used right now. The terminal running the server says why."
 LETTERS = 34
+# Characters of a long text that a page shows.
+EXCERPT = 400
 COMPRESSED_FROM = 16_384  # bytes of a page
 
 
@@ -71,7 +75,27 @@ def shortened(id: str, letters: int = LETTERS) -> str:
     return name if len(name) <= letters else "…" + name[len(name) - letters + 1 :]
 
 
+def excerpt(text: str, letters: int = EXCERPT) -> str:
+    """The beginning of a long text.
+
+    >>> excerpt("a long text", 6)
+    'a long…'
+    """
+    return text if len(text) <= letters else f"{text[:letters].rstrip()}…"
+
+
+def marked(text: str, other: str | None) -> Markup:
+    """A text as HTML, with the words that another text has too marked.
+
+    >>> marked("my <card>", "a card")
+    Markup('my &lt;<mark>card</mark>&gt;')
+    """
+    parts = marked_parts(text, words_of(other or ""))
+    return Markup("").join(Markup("<mark>{}</mark>").format(part) if shared else escape(part) for part, shared in parts)
+
+
 templates.filters |= {"percent": percent, "likely": likely, "shortened": shortened, "spark": spark}
+templates.filters |= {"excerpt": excerpt, "marked": marked}
 
 
 def prepare_pages() -> None:

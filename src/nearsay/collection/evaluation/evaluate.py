@@ -98,7 +98,8 @@ def evaluation_report(
     judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
     shown, items = judgement.shown(accuracy), judgement.items
     folder = pictures if pictures is not None else picture_folder(collection.store, None)
-    mistakes, how = _with_pictures(shown.get("mistakes", []), items, folder), " ".join([shown["how"], *shown["notes"]])
+    mistakes = _with_texts(_with_pictures(shown.get("mistakes", []), items, folder), items, collection)
+    how = " ".join([shown["how"], *shown["notes"]])
     write_report(path, {**shown, "mistakes": mistakes, "how": how}, overwrite=overwrite)
     return {name: value for name, value in shown.items() if name not in ("curve", "levels", "tables")}
 
@@ -108,6 +109,27 @@ def _with_pictures(mistakes: list[dict[str, Any]], items: KnownItems, folder: An
         return mistakes
     details = dict(zip(items.ids, items.details, strict=True))
     return [{**each, "picture": _picture(Path(folder), details[each["id"]] or {})} for each in mistakes]
+
+
+def _with_texts(mistakes: list[dict[str, Any]], items: KnownItems, collection: LiveCollection) -> list[dict[str, Any]]:
+    """The same with the texts of items and neighbors, where they are texts."""
+    details = dict(zip(items.ids, items.details, strict=True))
+    if not any("text" in (details[each["id"]] or {}) for each in mistakes):
+        return mistakes
+    row_of = collection.items.row_of
+
+    def quoted(neighbor: dict[str, Any]) -> dict[str, Any]:
+        id = str(neighbor.get("id"))
+        return {**neighbor, "item_text": collection.text_of(id) if id in row_of else None}
+
+    return [
+        {
+            **each,
+            "item_text": (details[each["id"]] or {}).get("text"),
+            "neighbors": [quoted(neighbor) for neighbor in each["neighbors"]],
+        }
+        for each in mistakes
+    ]
 
 
 def _picture(folder: Path, details: dict[str, Any]) -> bytes | None:

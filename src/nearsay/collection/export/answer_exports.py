@@ -217,6 +217,8 @@ def flat(answer: Answer) -> dict[str, Any]:
         "novelty": answer.novelty,
         "twin_of": answer.twin_of,
         "path": answer.path,
+        "item_text": answer.item_text,
+        "nearest_text": answer.neighbors[0].text if answer.neighbors else None,
         "version": answer.version,
     }
 
@@ -277,7 +279,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     pyarrow: Any = require("pyarrow", "parquet")
     parquet: Any = require("pyarrow.parquet", "parquet")
     text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    neighbor = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
+    neighbor = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number, "text": text})
     word = pyarrow.struct({"word": text, "score": number})
     record = pyarrow.struct({"cases": whole, "right": whole, "low": number, "high": number})
     hedge = pyarrow.struct(
@@ -291,7 +293,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     )
     node = pyarrow.struct({**dict.fromkeys(("node", "word", "parent"), text), "depth": whole, "probability": number})
     kinds = {
-        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text"), text),
+        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text", "item_text"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "node_path", "compared"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),

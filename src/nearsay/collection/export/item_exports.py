@@ -78,8 +78,10 @@ def export_items(
 
 
 def _write_csv(items: list[dict[str, Any]], out: IO[bytes]) -> None:
+    of_texts = any(_text_of(item) is not None for item in items)
     cells = (
         (
+            *([_text_of(item)] if of_texts else []),
             item["id"],
             item["label"],
             BETWEEN.join(item["keywords"] or ()),
@@ -90,7 +92,8 @@ def _write_csv(items: list[dict[str, Any]], out: IO[bytes]) -> None:
         )
         for item in items
     )
-    write_cells(("id", "label", "keywords", "confirmed", "by", "path", "details"), cells, out)
+    names = ("id", "label", "keywords", "confirmed", "by", "path", "details")
+    write_cells(("text", *names) if of_texts else names, cells, out)
 
 
 def _write_parquet(items: list[dict[str, Any]], out: IO[bytes]) -> None:
@@ -124,12 +127,18 @@ def _answer(item: dict[str, Any], tree: Taxonomy | None, version: int) -> Answer
     if tree is not None and label is not None and label in tree.nodes:
         hedge = {"node": label, "node_path": list(tree.path(label))}
     words = [Keyword(word, 1.0) for word in item["keywords"] or ()]
-    return Answer(item["id"], label, keywords=words, path=_path_of(item), version=version, **hedge)
+    shown = {"path": _path_of(item), "item_text": _text_of(item)}
+    return Answer(item["id"], label, keywords=words, version=version, **shown, **hedge)
 
 
 def _path_of(item: dict[str, Any]) -> str | None:
     path = (item["details"] or {}).get("path")
     return path if isinstance(path, str) else None
+
+
+def _text_of(item: dict[str, Any]) -> str | None:
+    text = (item["details"] or {}).get("text")
+    return text if isinstance(text, str) else None
 
 
 WRITERS = {"csv": _write_csv, "jsonl": write_lines, "parquet": _write_parquet}

@@ -35,7 +35,10 @@ def label_studio_tasks(answers: Sequence[Answer], *, prefix: str = LOCAL_FILES) 
     pictures = _all_pictures(answers)
     return [
         {
-            "data": {**({"image": prefix + quote(str(a.path))} if pictures else {"text": a.id}), "id": a.id},
+            "data": {
+                **({"image": prefix + quote(str(a.path))} if pictures else {"text": a.item_text or a.id}),
+                "id": a.id,
+            },
             "predictions": [
                 {
                     "model_version": MODEL if a.version is None else f"{MODEL} {a.version}",

@@ -1,4 +1,4 @@
-"""A cache of the vectors of pictures, by the content of their files: no picture is described twice.
+"""A cache of the vectors of pictures and texts, by their content: nothing is described twice.
 
 It may be deleted at any time. A damaged entry is described again, and where the cache cannot be opened or written to,
 everything is.
@@ -47,13 +47,12 @@ class CachedDescribe:
         self.name, self.record, self.why = getattr(describe, "name", ""), record, why
         self.n_known = 0
         self._describe = describe
-        self._folder, self._n_columns = folder, record["columns"][-1][1]
-        self._key = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+        self._cache = VectorCache(folder, record)
 
     def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
         """A row for each picture that could be described, and those that could not."""
         contents = [content_hash(path) if path.is_file() else "" for path in paths]
-        known = self._known(contents)
+        known = self._cache.known(contents)
         new = [path for path, content in zip(paths, contents, strict=True) if content not in known]
         X, skipped = self._describe(new) if new else (np.empty((0, 0), np.float32), [])
         gone = {Path(each.path) for each in skipped}
@@ -66,10 +65,25 @@ class CachedDescribe:
                 rows.append(next(fresh))
                 added[content] = rows[-1]
         self.n_known += len(paths) - len(new)
-        self._keep(added)
+        self._cache.keep(added)
         return (np.stack(rows) if rows else np.empty((0, 0), np.float32)), list(skipped)
 
-    def _known(self, contents: list[str]) -> dict[str, np.ndarray]:
+
+class VectorCache:
+    """Vectors by the content they were made from.
+
+    Parameters
+    ----------
+    folder : the folder of the cache, or None for no cache.
+    record : how vectors are made; those of another record are not used.
+    """
+
+    def __init__(self, folder: Folder | None, record: Mapping[str, Any]) -> None:
+        self._folder, self._n_columns = folder, record["columns"][-1][1]
+        self._key = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+    def known(self, contents: list[str]) -> dict[str, np.ndarray]:
+        """The vectors that are in the cache, by content."""
         known: dict[str, np.ndarray] = {}
 
         def read(database: sqlite3.Connection) -> None:
@@ -82,7 +96,8 @@ class CachedDescribe:
         self._in_cache("ro", read)
         return known
 
-    def _keep(self, added: Mapping[str, np.ndarray]) -> None:
+    def keep(self, added: Mapping[str, np.ndarray]) -> None:
+        """Put vectors into the cache, by content."""
         if not added:
             return
         lines = [(content, self._key, np.asarray(vector, "<f4").tobytes()) for content, vector in added.items()]

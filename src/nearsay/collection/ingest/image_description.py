@@ -80,7 +80,7 @@ class Description:
             "by": [descriptor.name for descriptor in self.descriptors],
             "columns": [[start, stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)],
             "metrics": self.metrics,
-            "probe": [_sketch(part) for part in parts],
+            "probe": [sketch_of(part) for part in parts],
         }
         if self.model is not None:
             record |= {"model": str(self.model.resolve()), "content": content_hash(self.model), "size": self.size}
@@ -146,7 +146,7 @@ class Description:
             description = cls(tuple(as_descriptor(name) for name in names), "")
         probes = description.to_settings()["probe"]
         for name, before, after in zip(names, record["probe"], probes, strict=True):
-            if not _alike(before, after):
+            if not same_sketch(before, after):
                 raise InputError(
                     f"{name} gives other vectors here than when this collection was made, so nothing can be"
                     " compared. Use the versions of nearsay and its packages of that time, or index again."
@@ -189,13 +189,14 @@ def probe_picture() -> np.ndarray:
     return np.stack(waves, axis=2).astype(np.uint8)
 
 
-def _sketch(vector: np.ndarray) -> list[float]:
+def sketch_of(vector: np.ndarray) -> list[float]:
     """A few numbers that differ where vectors do: the length, and sums with fixed weights."""
     phases = np.arange(len(vector))[:, None] * np.array([0.7, 1.9, 3.1])
     return [float(np.linalg.norm(vector)), *(vector @ np.cos(phases)).tolist()]
 
 
-def _alike(before: Sequence[float], after: Sequence[float]) -> bool:
+def same_sketch(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Whether two sketches are of the same vector, but for rounding."""
     return bool(np.allclose(before, after, rtol=0, atol=SAME_WITHIN * max(map(abs, before), default=1.0)))
 
 

@@ -2,10 +2,10 @@
 
 ::
 
-    csv, tsv, txt ─┐
-    parquet       ─┤                         labels.csv
-    npz, npy      ─┼─► rows or pictures ──► + labels ──► checked ──► batches
-    folder        ─┘    └─► describe ─┘                    └──────► problems
+    csv, tsv, txt  ─┐
+    parquet, jsonl ─┤                                labels.csv
+    npz, npy       ─┼─► rows, pictures, texts ──► + labels ──► checked ──► batches
+    folder         ─┘         └─► describe ─┘                   └──────► problems
 
 One bad row never stops the others: it becomes a problem with its number and the
 reason. With ``strict=True`` the first one is an error.
@@ -23,8 +23,17 @@ from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.ingest.picture_sources import Describe, DescribedPictures, FolderSource, described_by
 from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
 from nearsay.collection.ingest.table_sources import ArraySource, ParquetSource, TextSource, table_of_labels
+from nearsay.collection.ingest.text_sources import (
+    TEXT_ENDINGS,
+    DescribedTexts,
+    DescribeTexts,
+    JsonLines,
+    TextFolder,
+    TextLines,
+    text_files,
+)
 from nearsay.collection.store.validate_items import shown_name
-from nearsay.data.images import image_endings
+from nearsay.data.images import image_endings, named_images
 from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
 from nearsay.encode.table_encoder import TableEncoder
@@ -33,9 +42,11 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
 # How a table is read; kept with the collection that is made of it.
-READING = ("label_column", "keywords_column", "id_column", "header")
+READING = ("label_column", "keywords_column", "id_column", "header", "text_column")
 LABELS_FROM = ("folder", "tags", "column")
-ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
+JSON_LINES = (".jsonl", ".ndjson")
+ENDINGS = (".csv", ".tsv", ".txt", ".parquet", *JSON_LINES, ".npz", ".npy")
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Source:
@@ -49,6 +60,8 @@ class Source:
         The rows that were left out in the last pass.
     taxonomy : Taxonomy or None
         The one given, else that of folders within folders.
+    text_column : str or None
+        The column of texts, where a table has one with a name.
     n_delivered : int
         How many rows the last pass delivered.
     """
@@ -77,6 +90,17 @@ class Source:
         self._known_labels = known_labels
         self._strict = strict
         self._on_progress = on_progress
+        self.text_column: str | None = getattr(reader, "text_column", None)
+
+    @property
+    def kind(self) -> str:
+        """What the rows are: "pictures", "texts" or "numbers"."""
+        return "numbers" if self.columns else "texts" if isinstance(self._reader, DescribedTexts) else "pictures"
+
+    @property
+    def of_pictures(self) -> bool:
+        """Whether the rows are pictures, which are described."""
+        return self.kind == "pictures"
 
     @property
     def chosen(self) -> list[str]:
@@ -85,7 +109,7 @@ class Source:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns of numbers; empty for pictures."""
+        """Names of the columns of numbers; empty for pictures and texts."""
         return list(self._reader.columns)
 
     @property
@@ -95,7 +119,7 @@ class Source:
 
     @property
     def feature_groups(self) -> dict[str, slice]:
-        """Columns that belong together; none of pictures, nor of encoded tables."""
+        """Columns that belong together; none of pictures and texts, nor of encoded tables."""
         return self._groups if self.encoder is None else {}
 
     def __len__(self) -> int:
@@ -137,7 +161,7 @@ class Source:
 
 
 def read_source(
-    src: str | os.PathLike[str],
+    src: str | os.PathLike[str] | list[str],
     *,
     labels: str | os.PathLike[str] | None = None,
     label_column: Column | None = None,
@@ -149,25 +173,34 @@ def read_source(
     header: bool | None = None,
     strict: bool = False,
     like: Mapping[str, Any] | None = None,
+    text_column: Column | None = None,
+    of_texts: bool = False,
     describe: Describe | None = None,
     encoder: TableEncoder | None = None,
+    describe_texts: DescribeTexts | None = None,
     on_progress: Progress | None = None,
 ) -> Source:
-    """Read the rows of a table, of arrays or of a folder of pictures, to add them to a collection or to label them.
+    """Read the rows of a table, of arrays or of a folder, to add them to a collection or to label them.
 
     Parameters
     ----------
     src
         ``.csv``, ``.tsv``, ``.txt``, ``.parquet``
             A table of numbers, with columns of labels, keywords and ids; other columns of text are kept as details.
-            A table without numbers may name pictures that lie in its folder (a column ``path``, ``image``, ``file`` …).
+            A table without numbers may name pictures that lie in its folder (a column ``path``, ``image``, ``file`` …),
+            or hold texts (``text``, ``sentence``, ``message`` …).
+        ``.jsonl``, ``.ndjson``
+            An object a line, with a text in one of its keys.
         ``.npz``, ``.npy``
             Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones with an array ``words``.
         a picture
             One row without a label.
         a folder
-            Pictures; the folders they lie in are their labels, and folders within folders a taxonomy. Tags in XMP
-            sidecars and in the pictures themselves (XMP, IPTC) are keywords, and ratings a detail.
+            Pictures, or ``.txt`` and ``.md`` files where there are none; the folders they lie in are their labels, and
+            folders within folders a taxonomy. Tags of pictures, in XMP sidecars and in the pictures themselves (XMP,
+            IPTC), are keywords, and ratings a detail.
+        a list of str
+            Texts.
     labels : path of a table, optional
         Labels, keywords or both by id (for pictures, the path within the folder). Nothing else labels the rows then.
     label_column, keywords_column, id_column : name or number of a column, optional
@@ -182,8 +215,8 @@ def read_source(
     header : bool, optional
         Tables of text: whether the first line names the columns. By default that is guessed.
     like : {parameter: value}, optional
-        ``label_column``, ``keywords_column``, ``id_column`` and ``header`` of a similar source: used where they are
-        not given here, and columns where the table has them.
+        ``label_column``, ``keywords_column``, ``id_column``, ``text_column`` and ``header`` of a similar source: used
+        where they are not given here, and columns where the table has them.
     strict : bool
         Stop at the first row that cannot be used, instead of leaving it out.
     describe : function of a list of paths, optional
@@ -192,6 +225,13 @@ def read_source(
     encoder : TableEncoder, optional
         Encodes columns of words and gaps of a table. One that is not fitted is fitted in the first pass, where the
         table has any. Without one, words are details, and rows with gaps are left out.
+    text_column : name or number of a column, optional
+        The texts that items are compared by; numbers are then kept as details. By default it is recognized by name in
+        a table that has no numbers.
+    of_texts : bool
+        Whether texts are wanted: of a folder the text files, of a ``.txt`` file the lines.
+    describe_texts : function of a list of str, optional
+        Gives an array with a row for each text. By default texts are not described, and rows have no columns.
     on_progress : function of (rows done, rows in all), optional
         Called after each batch.
 
@@ -206,19 +246,25 @@ def read_source(
     >>> source.chosen[2]
     "column 'species' is the label: the only other column of text"
     """
-    path = Path(src)
+    path = Path("texts" if isinstance(src, list) else src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
-    usual = ColumnChoices(*(None if like is None else like.get(name) for name in READING))
+    known = like or {}
+    label, keywords, id, names, text = (known.get(name) for name in READING)
+    usual = ColumnChoices(label, keywords, id, names, text=text)
     compared = [column.name for column in getattr(encoder, "columns_", ())]
-    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, features=compared)
+    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, text_column, features=compared)
     if labels_from is None and like is not None and path.is_dir():
         labels_from = like.get("labels_from")
-    reader: Any = _reader(path, choices, labels_from)
+    reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
-    if isinstance(reader, FolderSource) and labels is None and tree is None:
+    if isinstance(reader, FolderSource | TextFolder) and labels is None and tree is None:
         tree = reader.taxonomy
-    pictures = isinstance(reader, FolderSource) or not reader.columns
-    if encoder is not None and is_table(reader) and not (pictures and reader.roles.picture is not None):
+    texts = isinstance(reader, TextFolder | TextLines) or (path.is_file() and _has_texts(reader))
+    pictures = not texts and (isinstance(reader, FolderSource) or not reader.columns)
+    if texts:
+        reader = DescribedTexts(reader, describe_texts)
+        on_progress = None if describe_texts is None else on_progress  # reading takes no time
+    elif encoder is not None and is_table(reader) and not (pictures and reader.roles.picture is not None):
         reader, pictures = EncodedRows(reader, encoder), False
     if pictures:
         reader = _described(reader, folder, describe, path.name)
@@ -238,17 +284,24 @@ def read_source(
     )
 
 
-def _reader(path: Path, choices: ColumnChoices, labels_from: str | None) -> Any:
+def _has_texts(reader: Any) -> bool:
+    roles = getattr(reader, "roles", None)
+    return roles is not None and roles.text is not None
+
+
+def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_texts: bool) -> Any:
     if labels_from is not None and labels_from not in LABELS_FROM:
         raise unknown_name("source of labels", labels_from, LABELS_FROM)
     if labels_from is not None and path.exists() and path.is_dir() == (labels_from == "column"):
         what = "a folder of pictures: they are labeled by folder or tags" if path.is_dir() else "labeled by a column"
         raise InputError(f"{path.name} is {what}, not by {labels_from}. Leave --labels-from out.")
     if path.is_dir():
-        if any(given is not None for given in (choices.label, choices.keywords, choices.id, choices.header)):
-            raise InputError(
-                f"{path} is a folder of pictures and has no columns. Pass labels=, a table of labels by path."
-            )
+        columns = (choices.label, choices.keywords, choices.id, choices.header, choices.text)
+        if any(given is not None for given in columns):
+            raise InputError(f"{path} is a folder and has no columns. Pass labels=, a table of labels by path.")
+        without_pictures = next(iter(named_images(path)), None) is None
+        if of_texts or (without_pictures and text_files(path)):
+            return TextFolder(path)
         return FolderSource(path, labels_from or "folder")
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
@@ -257,8 +310,18 @@ def _reader(path: Path, choices: ColumnChoices, labels_from: str | None) -> Any:
         return FolderSource(path.parent, only=path)
     if ending not in ENDINGS:
         raise InputError(
-            f"Cannot read {path.name}: known are folders of pictures, single ones and the endings {', '.join(ENDINGS)}."
+            f"Cannot read {path.name}: known are folders of pictures or texts, single pictures and the endings"
+            f" {', '.join(ENDINGS)}."
         )
+    if ending in (".csv", ".tsv", ".txt", *JSON_LINES):
+        with open(path, "rb") as file:
+            if file.read(2) in UTF_16:
+                raise InputError(f"{path.name} is UTF-16 text. Save it as UTF-8.")
+    if ending in TEXT_ENDINGS and of_texts and choices.text is None:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as lines:
+            return TextLines(lines)
+    if ending in JSON_LINES:
+        return JsonLines(path, choices)
     if ending in (".csv", ".tsv", ".txt"):
         return TextSource(path, choices)
     if choices.header is not None:
@@ -269,8 +332,9 @@ def _reader(path: Path, choices: ColumnChoices, labels_from: str | None) -> Any:
 def _described(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:
     if not isinstance(reader, FolderSource) and reader.roles.picture is None:
         raise InputError(
-            f"{source} has neither a column of numbers nor one that names pictures (path, image, file …)."
-            " Items are compared by numbers: add them, or the pictures."
+            f"{source} has neither a column of numbers nor one that names pictures (path, image, file …)"
+            " or holds texts (text, sentence, message …). Name the column of texts (text_column=, --text-column), or"
+            " add numbers."
         )
     what = "color and texture; an encoder would be better" if describe is None else described_by(describe)
     reader.chosen.append(getattr(describe, "why", None) or f"pictures are described by {what}")

@@ -66,8 +66,11 @@ class TextSource(TextTable):
             keywords = None if roles.keywords is None else split_keywords(cells[roles.keywords], self._separator)
             raw.keywords.append(keywords)
             details = {self.names[c] if self.names else str(c): cells[c] for c in roles.details if cells[c].strip()}
-            picture = "" if roles.picture is None else cells[roles.picture].strip()
-            raw.details.append({**details, "path": picture} if picture else details)
+            if roles.picture is not None and cells[roles.picture].strip():
+                details["path"] = cells[roles.picture].strip()
+            if roles.text is not None:
+                details["text"] = cells[roles.text].strip()
+            raw.details.append(details)
         return raw
 
 
@@ -95,7 +98,9 @@ class ParquetSource(ParquetTable):
         if not self.n_rows or self.first is None:
             raise InputError(f"{path.name} has no rows.")
         self.chosen = self.roles.chosen
-        keywords = self.roles.keywords
+        keywords, text = self.roles.keywords, self.roles.text
+        if text is not None and self.is_list[text]:
+            raise InputError(f"{path.name}: column {self.names[text]!r} holds lists, and a text is a string.")
         self._separator = None
         if keywords is not None and not self.is_list[keywords]:
             self._separator = separator_of(_texts(self.first, keywords))
@@ -116,8 +121,7 @@ class ParquetSource(ParquetTable):
         ids = [f"{self.path.stem}:{row}" for row in rows] if roles.id is None else _texts(batch, roles.id)
         details: list[dict[str, str]] = [{} for _ in rows]
         known = {self.names[column]: column for column in roles.details}
-        if roles.picture is not None:
-            known["path"] = roles.picture
+        known |= {name: c for name, c in (("path", roles.picture), ("text", roles.text)) if c is not None}
         for name, column in known.items():
             for detail, cell in zip(details, _texts(batch, column), strict=True):
                 if cell:
@@ -142,7 +146,12 @@ class ParquetSource(ParquetTable):
 
 
 def _texts(batch: Any, column: int) -> list[str]:
-    return ["" if value is None else str(value) for value in batch.column(column).to_pylist()]
+    return [_text(value) for value in batch.column(column).to_pylist()]
+
+
+def _text(value: Any) -> str:
+    """A cell as text; bytes that are not UTF-8 are refused later, with their row."""
+    return "" if value is None else value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _words(cell: list[Any]) -> list[str]:

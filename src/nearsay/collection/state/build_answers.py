@@ -126,7 +126,7 @@ def _answer(
         id=name,
         keywords=keywords,
         neighbors=[
-            NeighborVote(ids[row], str(label) or None, distance, float(weight))
+            NeighborVote(ids[row], str(label) or None, distance, float(weight), state.text_of(row))
             for row, label, distance, weight in zip(rows, evidence.labels, evidence.distances, weights, strict=True)
         ],
         novelty=evidence.novelty,

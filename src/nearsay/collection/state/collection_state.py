@@ -88,6 +88,11 @@ class CollectionState:
             search.remove(np.flatnonzero(~self.alive))
         return search
 
+    def text_of(self, row: int) -> str | None:
+        """The text of an item; None where it is none."""
+        text = (self.details[row] or {}).get("text")
+        return text if isinstance(text, str) else None
+
     def follow(self, before: CollectionState) -> None:
         """Reuse what was computed for the version before this one."""
         self._before = before.__dict__.get("words", before._before)

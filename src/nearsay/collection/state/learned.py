@@ -26,6 +26,7 @@ from nearsay.collection.state.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
+from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import Calibration
@@ -60,7 +61,7 @@ def fitted_to_rows(
     metric: Any,
     posterior: Any,
     n_neighbors: Any,
-    groups: FeatureGroups | None = None,
+    groups: FeatureGroups | TextViews | None = None,
     make: Callable[..., View] | None = None,
     blocks: tuple[tuple[int, int], ...] = (),
     views: Callable[..., list[View]] | None = None,
@@ -69,7 +70,7 @@ def fitted_to_rows(
 
     ``views`` gives the views to take, instead of those that past cases choose. ``blocks`` are the columns that stand
     for one column of a table, as in ``FitOptions``. With feature groups there is one view of all groups together and
-    one of each group.
+    one of each group; texts have views of their own.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
     options = replace(fit_options(classifier), make_view=make, blocks=blocks)
@@ -139,7 +140,7 @@ class Learned:
         metric: Any = "euclidean",
         posterior: Any = "auto",
         n_neighbors: Any = "auto",
-        groups: FeatureGroups | None = None,
+        groups: FeatureGroups | TextViews | None = None,
         taxonomy: Taxonomy | None = None,
         make: Callable[..., View] | None = None,
         blocks: tuple[tuple[int, int], ...] = (),

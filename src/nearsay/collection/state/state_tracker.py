@@ -22,6 +22,7 @@ from nearsay.collection.state.learn_unlabeled import learned_unlabeled
 from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
+from nearsay.collection.state.text_views import TextViews
 from nearsay.collection.store.store import Store
 from nearsay.core.arrays import GrowingArray
 from nearsay.core.cancellation import stoppable
@@ -303,9 +304,9 @@ class StateTracker:
         rows = np.flatnonzero(voting.votes)
         return self.all_rows()[rows], voting.classes[voting.labels[rows]]
 
-    def _metric(self) -> tuple[Any, FeatureGroups | None]:
-        """The metric of all columns together, and the feature groups, if any."""
-        groups = FeatureGroups.of_settings(self.store.settings)
+    def _metric(self) -> tuple[Any, FeatureGroups | TextViews | None]:
+        """The metric of all columns together, and the feature groups or the views of texts, if any."""
+        groups = FeatureGroups.of_settings(self.store.settings) or TextViews.of_settings(self.store.settings)
         return self.store.settings.get("metric", "euclidean") if groups is None else groups.together, groups
 
     def _blocks(self) -> tuple[tuple[int, int], ...]:

@@ -131,9 +131,9 @@ def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Coll
     first = np.lexsort((doubted, given / (given + rival)))[:n]
     doubted, numbers = doubted[first], numbers[first]
     ids = state.voting.ids
-    evidence = (ids[numbers], classes[truth[numbers]], far[first], numbers >= 0)
+    evidence = (ids[numbers], classes[truth[numbers]], far[first], numbers)
     neighbors = [
-        _neighbors(1 / max(n_near, 1), *each)
+        _neighbors(state, 1 / max(n_near, 1), *each)
         for n_near, *each in zip(n_others[first].tolist(), *(column.tolist() for column in evidence), strict=True)
     ]
     columns = (ids[doubted], classes[truth[doubted]], suggested[first], given[first], rival[first])
@@ -141,11 +141,13 @@ def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Coll
 
 
 def _neighbors(
-    share: float, ids: list[str], labels: list[str], far: list[float], exists: list[bool]
+    state: CollectionState, share: float, ids: list[str], labels: list[str], far: list[float], rows: list[int]
 ) -> list[NeighborVote]:
     """The nearest of several neighbors that count alike, as evidence."""
-    columns = zip(ids, labels, far, exists, strict=True)
-    return [NeighborVote(id, label, distance, share) for id, label, distance, is_one in columns if is_one]
+    columns = zip(ids, labels, far, rows, strict=True)
+    return [
+        NeighborVote(id, label, distance, share, state.text_of(row)) for id, label, distance, row in columns if row >= 0
+    ]
 
 
 def near_duplicates(

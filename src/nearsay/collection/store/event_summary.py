@@ -60,7 +60,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         edges = tree["edges"] if isinstance(tree, dict) else tree  # with the words of its nodes, or without
         return "remove the taxonomy" if edges is None else f"set a taxonomy of {len(edges):,} edges"
     if kind == "keep":
-        return "learn" if after["keep"]["kind"] == "learned" else f"keep {after['keep']['kind']}"
+        kept = after["keep"]["kind"]
+        return {"learned": "learn", "words": "learn the vocabulary"}.get(kept, f"keep {kept}")
     return f"{kind} {items}"
 
 

@@ -104,12 +104,12 @@ def _check_reading(reading: Any) -> None:
 
 def _check_described(record: dict[str, Any]) -> None:
     place = "the setting 'described'"
-    if record.get("kind") not in ("pictures", "numbers"):
+    if record.get("kind") not in ("pictures", "texts", "numbers"):
         raise not_as_written(place, f"its kind is {record.get('kind')!r:.40}")
     if record["kind"] == "numbers":
         _check_names(record.get("columns"), f"the columns of {place}", may_lack=True)
         return
-    _check_names(record.get("by"), f"what describes pictures in {place}")
+    _check_names(record.get("by"), f"what describes items in {place}")
     n = len(record["by"])
     probes: Any = record.get("probe")
     right = isinstance(probes, list) and len(probes) == n

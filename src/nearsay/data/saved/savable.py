@@ -462,6 +462,9 @@ CLASSES: tuple[Savable, ...] = (
     _class("collection.state.learned_keywords:OneScale", center=floats("columns"),
         scale=floats("columns")),
     _class("collection.state.feature_groups:ScaledColumns", scales=floats("columns")),
+    # texts
+    _estimator("describe.texts.word_vectors:WordVectors", "n_columns n_words n_parts", words_=texts("words"),
+        parts_=texts("parts"), idf_=floats("terms"), components_=floats("terms columns")),
     # scikit-learn: models that are made of arrays. None of them holds a function, a path or compiled parts.
     _of_sklearn("linear_model:LogisticRegression", classes_=values("classes")),
     _of_sklearn("linear_model:RidgeClassifier", _label_binarizer=of("LabelBinarizer")),

@@ -1,9 +1,10 @@
-"""Which column of a table is the label, the id, the keywords or the picture, and which are features.
+"""Which column of a table is the label, the id, the keywords, the picture or the text, and which are features.
 
 - A column has the role that the caller gives it, else that of its name. Otherwise the label is the last column of text.
 - Every other column of numbers is a feature, and one with a name is a feature group of its own. Columns ``shape[0]``,
   ``shape[1]``, … side by side are one group ``shape``, and so are sixteen or more such as ``f0``, ``f1``, …;
   ``[0]``, ``[1]``, … belong to no group.
+- If a column holds the texts that items are compared by, numbers are details.
 - Other columns of text are details: collections keep them, ``read_rows`` refuses them.
 """
 
@@ -23,6 +24,8 @@ LABEL_NAMES = ("label", "class", "target", "y")
 ID_NAMES = ("id", "ids", "", "unnamed: 0", "__index_level_0__")
 KEYWORD_NAMES = ("keywords", "keyword", "tags", "words", "subjects")
 PICTURE_NAMES = ("path", "image", "picture", "file", "filename", "file_name", "filepath")
+# Sentences that items are compared by, in a table that has neither numbers nor pictures.
+TEXT_NAMES = ("text", "texts", "sentence", "sentences", "utterance", "message", "question", "comment", "review")
 # Which part of the data a row belongs to: no label, unless the caller says so.
 PART_NAMES = ("split", "fold", "partition", "subset")
 # Between keywords in one cell: the first of these that occurs in the column.
@@ -51,6 +54,7 @@ class ColumnChoices:
     id: Column | None = None
     header: bool | None = None
     usual: ColumnChoices | None = None
+    text: Column | None = None
     features: Collection[str] = field(default=(), kw_only=True)
 
     def without_header(self) -> ColumnChoices:
@@ -75,6 +79,7 @@ class ColumnChoices:
             known(self.label, usual.label),
             known(self.keywords, usual.keywords),
             known(self.id, usual.id),
+            text=known(self.text, usual.text),
             features=self.features,
         )
 
@@ -90,6 +95,7 @@ class Roles:
     features: list[int]
     details: list[int]
     chosen: list[str] = field(default_factory=list)
+    text: int | None = None
 
 
 def choose_roles(
@@ -117,6 +123,7 @@ def choose_roles(
         "the label": (choices.label, LABEL_NAMES, False),
         "the keywords": (choices.keywords, () if strict else KEYWORD_NAMES, True),
         "the picture": (None, () if strict else PICTURE_NAMES, True),
+        "the text": (choices.text, (), False),
     }
     roles: dict[str, int | None] = {}
     for role, (given, _, _) in wanted.items():
@@ -128,6 +135,9 @@ def choose_roles(
         taken |= {roles[role]} - {None}  # type: ignore[arg-type]
     for role, (given, known, text_only) in wanted.items():
         if given is None:
+            others = all(is_text[column] for column in range(width) if column not in taken)
+            if role == "the text" and others and not strict and roles["the picture"] in (None, *empty):
+                known = TEXT_NAMES
             barred = {c for c in range(width) if text_only and not is_text[c]}
             compared = {c for c, name in enumerate(names or ()) if name in choices.features}
             roles[role] = column_called(known, names, taken | barred | compared)
@@ -135,7 +145,7 @@ def choose_roles(
             taken.add(column)
             why = "by its name" if given is None else "as requested"
             chosen.append(f"column {_name(column, names)} is {role}: {why}")
-    id, label, keywords, picture = roles.values()
+    id, label, keywords, picture, text = roles.values()
     texts = [column for column in range(width) if is_text[column] and column not in {*taken, *empty}]
     possible = [column for column in texts if strict or names is None or names[column].lower() not in PART_NAMES]
     possible = [column for column in possible if names is None or names[column] not in choices.features]
@@ -152,6 +162,8 @@ def choose_roles(
     features = [column for column in range(width) if not is_text[column] and column not in {*taken, label}]
     if strict and not features:
         raise InputError(f"{source} has no column of numbers besides labels and ids.")
+    if text is not None:
+        features, texts, picture = [], sorted({*features, *texts, text if picture is None else picture} - {text}), None
     if id is None and picture is not None and not features:
         id = picture
         chosen.append("a picture's path is its id: no column is called id")
@@ -160,7 +172,7 @@ def choose_roles(
     if texts:
         chosen.append(f"{KEPT} {', '.join(_name(column, names) for column in texts)}")
     texts = sorted([*texts, *(column for column in empty if column not in {*taken, label})])
-    return Roles(label, keywords, id, picture, features, texts, chosen)
+    return Roles(label, keywords, id, picture, features, texts, chosen, text)
 
 
 def named_column(given: Column, names: Sequence[str] | None, width: int, source: str) -> int:

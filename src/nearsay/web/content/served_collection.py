@@ -19,6 +19,7 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.ingest.image_description import SETTING, Description
+from nearsay.collection.ingest.text_description import TextDescription
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.state_tracker import LEARNED
 from nearsay.errors import InputError, NearsayError
@@ -64,6 +65,7 @@ class ServedCollection:
         self._at_start: dict[str, Any] | None = None
         self._taxonomy: tuple[int, Taxonomy | None] | None = None
         self._description: Description | None = None
+        self._texts: TextDescription | None = None
         self._batcher: QuestionBatcher[np.ndarray, dict[str, Any]] = QuestionBatcher(self.run, self._answer_vectors)
 
     @property
@@ -77,9 +79,14 @@ class ServedCollection:
         return bool(self.collection.store.read_only)
 
     @property
+    def kind(self) -> str:
+        """What items are: "pictures", "texts" or "numbers"."""
+        return (self.collection.store.settings.get(SETTING) or {}).get("kind") or "numbers"
+
+    @property
     def of_pictures(self) -> bool:
-        """Whether items are pictures; otherwise they are rows of numbers."""
-        return (self.collection.store.settings.get(SETTING) or {}).get("kind") == "pictures"
+        """Whether items are pictures."""
+        return self.kind == "pictures"
 
     @property
     def taxonomy(self) -> Taxonomy | None:
@@ -149,6 +156,7 @@ class ServedCollection:
             "version": store.version,
             "read_only": self.read_only,
             "pictures": self.of_pictures,
+            "texts": self.kind == "texts",
             "hedged": store.taxonomy is not None,
             "learned": None if learned is None else str(learned),
             "stale": bool(learned is not None and learned.stale),
@@ -178,7 +186,8 @@ class ServedCollection:
     def description(self) -> Description:
         """What describes a picture as the items were described."""
         if not self.of_pictures:
-            raise InputError("The items of this collection are rows of numbers: paste numbers instead of a picture.")
+            what = "texts: type one" if self.kind == "texts" else "rows of numbers: paste numbers"
+            raise InputError(f"The items of this collection are {what} instead of a picture.")
         if self._description is None:
             store = self.collection.store
             record = store.settings[SETTING]
@@ -188,14 +197,26 @@ class ServedCollection:
                 raise NearsayError(f"Pictures cannot be described: {error}") from error
         return self._description
 
+    def text_description(self) -> TextDescription:
+        """What describes a text as the items were described."""
+        if self.kind != "texts":
+            raise InputError("The items of this collection are no texts.")
+        if self._texts is None:
+            store = self.collection.store
+            try:
+                self._texts = TextDescription.recorded(store.settings[SETTING], store)
+            except InputError as error:  # whoever runs the server can act on it, a visitor cannot
+                raise NearsayError(f"Texts cannot be described: {error}") from error
+        return self._texts
+
     def sketches(self, X: np.ndarray, rows: Sequence[int]) -> list[list[float]]:
         """Small drawings of a query and of rows, in one scale."""
         return sketches(np.vstack([X, self.collection.store.vectors(list(rows))]))
 
     def add_sketches(self, items: list[dict[str, Any]]) -> None:
-        """Give items without a picture a small drawing of their numbers, in one scale; the others None."""
+        """Give items of numbers a small drawing of them, in one scale; the others None."""
         rows = [item["row"] for item in items]
-        drawn = [] if self.of_pictures or not items else sketches(self.collection.store.vectors(rows))
+        drawn = [] if self.kind != "numbers" or not items else sketches(self.collection.store.vectors(rows))
         for place, item in enumerate(items):
             item["sketch"] = drawn[place] if drawn else None
 
@@ -295,11 +316,11 @@ def _lead(hedge: dict[str, Any], label: str | None) -> str:
 
 
 def with_state(item: dict[str, Any]) -> dict[str, Any]:
-    """The item with a digest of everything that can be changed, and without paths of this machine."""
+    """The item with its text, a digest of everything that can be changed, and without paths of this machine."""
     changeable = [item[name] for name in ("label", "keywords", "confirmed", "row")]
     state = hashlib.sha256(json.dumps(changeable, ensure_ascii=False).encode()).hexdigest()[:16]
     details = {name: value for name, value in (item["details"] or {}).items() if name != "folder"}
-    return {**item, "details": details, "state": state}
+    return {**item, "details": details, "text": details.get("text"), "state": state}
 
 
 def as_vector(text: str, n_columns: int) -> list[float]:

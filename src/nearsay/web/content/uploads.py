@@ -45,7 +45,7 @@ KINDS = {
     "BMP": ((b"BM",), ".bmp"),
     "WebP": ((b"RIFF",), ".webp"),
 }
-TABLES = (".csv", ".tsv", ".txt", ".npz", ".npy")
+TABLES = (".csv", ".tsv", ".txt", ".jsonl", ".npz", ".npy")
 DESCRIBED_AT_ONCE, ANSWERED_AT_ONCE = 8, 256
 Progress = Callable[[int, int], Any]
 
@@ -63,6 +63,7 @@ class Upload:
     names : {id: uploaded name} of pictures, unique.
     small : {id: small copy} of pictures.
     details : what a table says of each row; none of pictures.
+    texts : {id: text} of texts.
     problems : files and rows that were left out.
     """
 
@@ -74,6 +75,7 @@ class Upload:
     names: dict[str, str] = field(default_factory=dict)
     small: dict[str, bytes] = field(default_factory=dict)
     details: list[dict[str, str]] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
 
 
 def safe_name(given: str) -> str:
@@ -184,14 +186,16 @@ def read_rows(collection: LiveCollection, path: Path) -> Upload:
     except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
     X = rows.X if len(rows) else np.empty((0, collection.n_columns), np.float32)
-    return Upload(rows.ids, X, source.problems, details=rows.details)
+    texts = {id: details["text"] for id, details in zip(rows.ids, rows.details, strict=True) if source.kind == "texts"}
+    return Upload(rows.ids, X, source.problems, details=rows.details, texts=texts)
 
 
 def answer_upload(collection: LiveCollection, upload: Upload, on_progress: Progress | None = None) -> None:
     """Answer each item."""
-    paths = upload.details or [{"path": upload.names[id]} if id in upload.names else {} for id in upload.ids]
+    kinds = {"path": upload.names, "text": upload.texts}
+    details = upload.details or [{kind: known[id] for kind, known in kinds.items() if id in known} for id in upload.ids]
     batches = (
-        Batch([], upload.ids[part], upload.X[part], [], [], paths[part])
+        Batch([], upload.ids[part], upload.X[part], [], [], details[part])
         for part in row_blocks(len(upload.ids), size=ANSWERED_AT_ONCE)
     )
     for answers in label_batches(collection, batches):

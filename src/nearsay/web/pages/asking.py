@@ -1,4 +1,4 @@
-"""Ask: drop a picture, paste numbers or pick an item, and see the answer with its neighbors."""
+"""Ask: drop a picture, type a text, paste numbers or pick an item, and see the answer with its neighbors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 
 from nearsay.collection.ingest.picture_files import picture_path, small_copy
 from nearsay.collection.state.live_views import checked_queries
+from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
 from nearsay.web.content.drawings import spark, tree_drawing
 from nearsay.web.content.recent import Recent
@@ -31,20 +32,21 @@ MOST_SUGGESTED = 20
 LABELS_SENT = 300
 
 ASK = Takes(query={"id": TEXT, "question": TEXT, "accuracy": SHARE, "event": NUMBER})
-QUESTION = Takes(form={"picture": FILE, "numbers": TEXT})
+QUESTION = Takes(form={"picture": FILE, "text": TEXT, "numbers": TEXT})
 SEARCH = Takes(query={"q": TEXT})
 PICTURE = Takes(query={"id": TEXT, "question": TEXT, "size": one_of("large")})
 
 
 @dataclass(frozen=True)
 class Question:
-    """A query that is in no collection: its vector, and its picture or the cells of its row where it has any."""
+    """A query that is in no collection: its vector, and its picture, text or the cells of its row, if it has any."""
 
     key: str
     X: np.ndarray
     picture: bytes | None
     name: str
     cells: dict[str, str] | None = None
+    text: str | None = None
 
 
 class RecentQuestions:
@@ -76,6 +78,14 @@ class RecentQuestions:
                 reason = str(error).replace(str(path), "it").rstrip(".")
                 raise InputError(f"{name} cannot be used: {reason}.") from None
         return self._keep(Question(hashlib.sha256(content).hexdigest()[:32], X, shown, name))
+
+    def of_text(self, served: ServedCollection, text: str) -> Question:
+        """Describe a text as the items were described."""
+        describe, text = served.text_description(), text.strip()
+        if (fault := text_fault(text)) is not None:
+            raise InputError(f"This cannot be used: {fault}.")
+        key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return self._keep(Question(key, describe([text]), None, "a new text", text=text))
 
     def of_numbers(self, served: ServedCollection, text: str) -> Question:
         """Pasted numbers."""
@@ -124,7 +134,10 @@ async def ask(request: Request) -> Response:
             data |= await served.run(_neighbors, served, data["answer"], data["item"], None)
         else:
             question = questions.get(query["question"])
-            data["question"] = {"key": question.key, "name": question.name, "picture": question.picture is not None}
+            data["question"] = {
+                "key": question.key, "name": question.name, "picture": question.picture is not None,
+                "text": question.text,
+            }  # fmt: skip
             data["answer"] = data["answer"] or await served.ask_new(question.X, accuracy)
             if question.cells is not None:
                 data["answer"] = await served.run(served.compared, data["answer"], question.cells)
@@ -152,7 +165,7 @@ def _neighbors(
         agrees = neighbor["label"] == answer["label"]
         neighbors.append({**neighbor, **shown, "agrees": agrees, "compared": compared})
     drawn: list[list[float]] = []
-    if not served.of_pictures:
+    if served.kind == "numbers":
         X = served.collection.store.vectors([item["row"]]) if item is not None else X
         drawn = served.sketches(np.asarray(X), rows)
     return {"neighbors": neighbors, "sketches": drawn}
@@ -171,17 +184,19 @@ async def labels(request: Request) -> Response:
 
 
 async def put_question(request: Request) -> Response:
-    """Take a picture or numbers, and lead to the answer."""
+    """Take a picture, a text or numbers, and lead to the answer."""
     served, questions = served_by(request), request.app.state.questions
     async with request.form(max_files=1, max_fields=20, max_part_size=2**20) as form:
-        picture, numbers = form.get("picture"), form.get("numbers")
+        picture, text, numbers = form.get("picture"), form.get("text"), form.get("numbers")
         if isinstance(picture, UploadFile) and picture.filename:
             content = await picture.read()
             question = await served.run(questions.of_picture, served, content, safe_name(picture.filename))
+        elif isinstance(text, str) and text.strip():
+            question = await served.run(questions.of_text, served, text)
         elif isinstance(numbers, str) and numbers.strip():
             question = await served.run(questions.of_numbers, served, numbers)
         else:
-            raise InputError("Choose a picture, or paste numbers.")
+            raise InputError("Choose a picture, type a text, or paste numbers.")
     if wants_json(request):
         answer = await served.ask_new(question.X)
         if question.cells is not None:

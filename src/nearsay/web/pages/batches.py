@@ -114,7 +114,7 @@ def _fill(batch: UploadedBatch, served: ServedCollection, files: list[tuple[str,
                 collection, files, served.description(), keep=batch.kept, side=side, on_progress=job.progress
             )
         elif len(files) > 1:
-            raise InputError("The items of this collection are rows of numbers: choose one table at a time.")
+            raise InputError("The items of this collection come from tables: choose one table at a time.")
         else:
             upload = read_rows(collection, files[0][1])
         answer_upload(collection, upload, None if batch.of_pictures else job.progress)

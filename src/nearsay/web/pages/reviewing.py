@@ -47,10 +47,14 @@ def _waiting(served: ServedCollection, batch: UploadedBatch | None) -> dict[str,
         served.add_sketches([line["item"] for line in queue["items"]])
         for line in queue["items"]:
             item = line.pop("item")
-            line |= {"state": with_state(item)["state"], "sketch": item["sketch"]}
+            shown = with_state(item)
+            line |= {"state": shown["state"], "sketch": item["sketch"], "text": shown["text"]}
         return queue
     waiting = [answer for answer in batch.answers if answer.id not in batch.decided]
-    lines = [{**review_line(answer, answer.label), "state": None, "sketch": None} for answer in waiting]
+    lines = [
+        {**review_line(answer, answer.label), "state": None, "sketch": None, "text": answer.item_text}
+        for answer in waiting
+    ]
     return {"items": least_sure(lines)[:SHOWN], "n_waiting": len(waiting), "n_done": len(batch.decided)}
 
 

@@ -174,6 +174,7 @@ async function show(row, x, y) {
   if (row !== pointed || !item) return;
   const parts = [];
   if (map.dataset.pictures) parts.push(Object.assign(new Image(), { src: `/picture?id=${encodeURIComponent(item.id)}`, alt: "" }));
+  if (item.text) parts.push(Object.assign(document.createElement("q"), { textContent: item.text.slice(0, 200) }));
   const label = document.createElement("p");
   label.append(Object.assign(document.createElement("strong"), { textContent: item.label ?? "no label" }));
   parts.push(label, Object.assign(document.createElement("p"), { className: "id", textContent: item.id }));
