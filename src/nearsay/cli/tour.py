@@ -88,7 +88,7 @@ def _summary_table(summary: dict[str, Any], *, title: str) -> Table:
 
 
 def _queries_table(queries: list[dict[str, Any]]) -> Table:
-    numbers = ("label", "predicted", "p", "votes", "novelty")
+    numbers = ("true", "answer", "p", "votes", "novelty")
     table = empty_table("Three answers and their evidence", "query", *numbers, "nearest neighbors", numbers=numbers)
     for query in queries:
         labels, distances = query["labels"][:NEIGHBORS_SHOWN], query["distances"][:NEIGHBORS_SHOWN]

@@ -163,7 +163,10 @@ class Learned:
         learned.novelty = model.novelty.learned(model.past_sureness)
         learned.posterior = _without_labels(model.posterior)
         learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
-        learned.choices = [each.name for each in (*learned.transforms, *learned.models)]
+        learned.choices = [
+            *(transform.name for transform in learned.transforms),
+            *(each.name for each in learned.models),
+        ]
         learned.of_labels = bool((classifier.classes_ != NO_LABEL).any())
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:

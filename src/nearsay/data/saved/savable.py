@@ -294,8 +294,9 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.views.feature_group:View", group=TEXT, columns=NONE | SLICE | ints("_"), distance=of(DISTANCES),
         search=SEARCH, forgiving=BOOL, transform=NONE | of("RowTransform"), transforms=NONE | of("LearnedTransforms",
         "rows:here"), measured_columns=NONE | ints("_"), n_jobs=JOBS, maps_are_held_out=may(BOOL),
-        n_rows=count("rows"), rows_=ints("here", below="rows"), index_=of("NeighborIndex", "rows:here"),
-        labeled_=of("LabeledNeighbors", "rows:here classes"), past_=of("PastCases", "rows:here classes")),
+        groups_=may(NONE | ints("here")), n_rows=count("rows"), rows_=ints("here", below="rows"),
+        index_=of("NeighborIndex", "rows:here"), labeled_=of("LabeledNeighbors", "rows:here classes"),
+        past_=of("PastCases", "rows:here classes")),
     _class("posterior.views.views:Views", views=list_of(of("View", "rows classes")), models=list_of(
         of("ModelBeside ForestBeside", "rows classes"))),
     _class("posterior.fused_model:GroupViews", views=list_of(of("View", "rows classes"), "views")),

@@ -47,6 +47,7 @@ class View:
     """
 
     measured_columns: np.ndarray | None = None
+    groups_: np.ndarray | None = None
     maps_are_held_out = False  # whether maps that know labels were learned without the rows that are asked about
 
     def __init__(
@@ -114,7 +115,7 @@ class View:
 
     def leave_out_groups(self, groups: np.ndarray) -> None:
         """Never ask rows of one group about each other; ``groups`` has a number for each row of the collection."""
-        self.labeled_.groups = groups[self.rows_]
+        self.groups_ = self.labeled_.groups = groups[self.rows_]
         self.past_ = PastCases(self.labeled_)
 
     def over(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
@@ -168,7 +169,8 @@ class View:
             lines = np.flatnonzero(fold == number)
             index = self._index(self._mapped(self.transforms.X, self.transforms.without(int(number), self.transform)))
             labeled = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
-            labeled.groups = self.labeled_.groups
+            if self.groups_ is not None:
+                labeled.groups = self.groups_
             parts.append(labeled.leave_one_out(k, members, rows[lines]))
             places.append(lines)
         if not parts:

@@ -51,14 +51,15 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     @classmethod
     def _from_saved(cls, fields: dict[str, Any]) -> ForestClasses:
         """From a file; children lie behind their parents there too, so that every way down a tree ends."""
-        forest = cls.__new__(cls)
+        forest: Any = cls.__new__(cls)
         vars(forest).update(fields)
         if "_left" in fields:
             nodes = np.arange(len(forest._left))
             leaf = forest._left < 0
             if not ((forest._left > nodes) & (forest._right > nodes) | leaf).all():
                 raise InputError("A saved forest has a node that is its own ancestor.")
-        return forest
+        made: ForestClasses = forest
+        return made
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Grow the trees; X holds finite numbers, and there are at least two classes."""
@@ -126,7 +127,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         tree = np.searchsorted(self._roots, leaf, side="right") - 1
         drawn = np.zeros((len(self._labels) + 1, len(self._roots)), np.bool_)  # the last line is for no row
         drawn[self._members, tree] = True
-        return drawn[rows]
+        return np.asarray(drawn[rows])
 
     def weights(self, X: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their shares of the vote) for each query, the largest share first."""
@@ -156,4 +157,4 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
         """As trees compare them."""
-        return np.clip(self._standardized(X), -FARTHEST, FARTHEST).astype(np.float32)
+        return np.asarray(np.clip(self._standardized(X), -FARTHEST, FARTHEST), np.float32)

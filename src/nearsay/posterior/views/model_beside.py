@@ -218,7 +218,8 @@ class ForestBeside(ModelBeside):
         rows = np.arange(self._n_rows) if rows is None else rows
         blocks = row_blocks(len(rows), size=ROWS_AT_ONCE)
         parts = [self._past(self._rows.take(rows[part]), rows[part]) for part in blocks]
-        return np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
+        log_p = np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
+        return log_p.astype(np.float32).astype(np.float64)  # as they are held in memory
 
     def _past(self, X: Any, rows: np.ndarray) -> np.ndarray:
         place = np.full(self._n_rows, -1)
