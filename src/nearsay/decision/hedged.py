@@ -355,16 +355,18 @@ class HedgedClassifier(AroundClassifier):
 
     def _dependence(self) -> dict[str, float]:
         """How many answers are worth one independent answer, and as how many independent ways those here count."""
-        ways = self._ways
-        if self._excess > 0:  # measured with the choice of a rule in it
-            ways = [way for way in ways if way.curve.rule == ways[0].curve.rule]
         worth = rows_worth_one(self.accuracy, self._excess)
-        wrong = [way.past.wrong(boldest_settings(way.by_branch, self.accuracy)) for way in ways if way.past is not None]
-        if len(wrong) < len(ways):
-            return {"rows_worth_one": worth, "n_ways": len(ways)}
-        group = ways[0].past.group if ways[0].past is not None else None
+        past = [way.past for way in self._ways if way.past is not None]
+        if len(past) < len(self._ways):
+            return {"rows_worth_one": worth, "n_ways": len(self._ways)}
+        settings = [boldest_settings(way.by_branch, self.accuracy) for way in self._ways]
+        wrong = [one.wrong(of_way) for one, of_way in zip(past, settings, strict=True)]
+        group = past[0].group
         if group is not None:
             worth *= max(design_effect(of_way, group, self.n_calibration_) for of_way in wrong)
+        rules = {way.curve.rule for way in self._ways}
+        if self._excess > 0 and len(rules) == len(self._ways):  # measured with the choice of a rule in it
+            return {"rows_worth_one": worth, "n_ways": 1}
         return {"rows_worth_one": worth, "n_ways": effective_ways(np.array(wrong))}
 
     def _check_settings(self) -> None:
