@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from nearsay.core.settings import check_choice
+from nearsay.core.settings import check_choice, check_flag, check_whole
 from nearsay.encode.encoded_columns import EncodedColumn, NumberColumn, WordColumn
 from nearsay.encode.table_columns import DATES, NUMBERS, TableColumns, is_data_frame, read_columns
 from nearsay.errors import InputError
@@ -89,10 +89,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def fit_columns(self, table: TableColumns) -> Self:
         """The same from columns that were read."""
         check_choice("numbers", self.numbers, ("auto", "standardized", "ranks"))
+        check_flag("keep_ids", self.keep_ids)
         for name in ("min_rows", "max_values"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}.")
+            check_whole(name, getattr(self, name), least=1)
         self.kinds_ = list(table.kinds)
         self.dropped_: dict[str, str] = {}
         self.columns_, self.n_gaps_ = [], {}
