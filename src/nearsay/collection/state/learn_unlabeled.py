@@ -1,4 +1,8 @@
-"""What a collection learns while nothing is labeled: how items are compared, and which distances are usual."""
+"""What a collection learns while little or nothing is labeled: how items are compared, and which distances are usual.
+
+Labels that were chosen to cover the collection lie far apart, so that past cases among them say too little of how near
+neighbors agree: nothing is chosen by them, and nearer neighbors count more by a fixed rule.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +20,34 @@ from nearsay.posterior.choice.candidate_views import transformed_views
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.row_transforms import STANDARDIZED
 
-# Neighbors that are shown of an item.
-NEIGHBORS = 10
+# Neighbors that are shown of an item, and those that vote while there are few labels.
+NEIGHBORS, FEW_NEIGHBORS = 10, 3
 # Columns are standardized where the widest spreads so many times as much as the middle one: a table with an income
 # beside an age, but neither pixels nor the columns of an encoder.
-DROWNS = 10.0
+DROWNS = 3.0
 ROWS_TO_COMPARE = 20_000
 
 
 def learned_unlabeled(
-    X: np.ndarray, numbers: np.ndarray, metric: str, groups: FeatureGroups | None, *, n_store_rows: int, version: int
+    X: np.ndarray,
+    labels: np.ndarray,
+    numbers: np.ndarray,
+    metric: str,
+    groups: FeatureGroups | None,
+    **further: Any,
 ) -> Learned:
-    """Learn from rows without labels; ``numbers`` are theirs in the store."""
+    """Learn from rows without labels (``NO_LABEL``), or with a few; ``numbers`` are theirs in the store."""
+    unlabeled = bool((labels == NO_LABEL).all())
     learned = Learned.from_rows(
         X,
-        np.full(len(X), NO_LABEL),
+        labels,
         numbers,
-        n_store_rows=n_store_rows,
-        version=version,
         metric=metric,
         groups=groups,
-        posterior="proportional",
-        n_neighbors=max(1, min(NEIGHBORS, len(X) - 1)),
+        posterior="proportional" if unlabeled else "weighted",
+        n_neighbors=max(1, min(NEIGHBORS if unlabeled else FEW_NEIGHBORS, len(X) - 1)),
         views=partial(_one_view, metric, groups),
+        **further,
     )
     learned.requested = ("auto", "auto")
     return learned

@@ -18,6 +18,7 @@ import numpy as np
 from nearsay.collection.ingest.table_encoding import stored_encoder
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.collection.state.item_groups import n_groups
 from nearsay.collection.state.learn_unlabeled import learned_unlabeled
 from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
@@ -102,7 +103,7 @@ class StateTracker:
         if learned is None or _outgrown(learned, voting):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of too few labels: nobody asked to learn from them now
-                learned = self.learn(*(() if learned is None else learned.requested))
+                learned = self.learn(*(() if learned is None else learned.requested), by_itself=True)
             if not self.store.read_only:
                 self.store.keep(LEARNED, learned.write, by="machine")
                 self.follow()
@@ -258,31 +259,29 @@ class StateTracker:
         n_neighbors: Any = "auto",
         voting: VotingState | None = None,
         make: Callable[..., View] | None = None,
+        *,
+        by_itself: bool = False,
     ) -> Learned:
-        """Learn from the rows that vote, or that vote in ``voting``; nothing is written. ``make`` makes the views."""
+        """Learn from the rows that vote, or that vote in ``voting``; nothing is written. ``make`` makes the views.
+
+        ``by_itself``: nobody asked for it, so that few labels choose nothing (``learn_unlabeled``).
+        """
         items = self.items
         voting = items.voting() if voting is None else voting
         if not voting.votes.any():
             raise InputError("There is nothing to learn from: the collection has no items.")
         X, rows = self.all_rows(), np.flatnonzero(voting.votes)
         metric, groups = self._metric()
-        if voting.is_unlabeled:
-            sizes = {"n_store_rows": len(voting.votes), "version": self.store.version}
-            return learned_unlabeled(X[rows], rows, metric, groups, **sizes)
-        learned = Learned.from_rows(
-            X[rows],
-            voting.classes[voting.labels[rows]],
-            rows,
-            n_store_rows=len(voting.votes),
-            version=self.store.version,
-            metric=metric,
-            groups=groups,
-            posterior=posterior,
-            n_neighbors=n_neighbors,
-            taxonomy=self.store.tree,
-            make=make,
-            blocks=self._blocks(),
-        )
+        labels, sizes = voting.classes[voting.labels[rows]], {"n_store_rows": len(voting.votes)}
+        further: dict[str, Any] = {**sizes, "version": self.store.version, "taxonomy": self.store.tree}
+        covers = voting.has_labels and len(rows) < n_groups(int(np.count_nonzero(items.alive)))
+        if voting.is_unlabeled or (by_itself and covers):
+            learned = learned_unlabeled(X[rows], labels, rows, metric, groups, **further)
+        else:
+            chosen: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors, "blocks": self._blocks()}
+            learned = Learned.from_rows(
+                X[rows], labels, rows, metric=metric, groups=groups, make=make, **chosen, **further
+            )
         # Rows that would vote, and do not in ``voting``, do not pass their keywords on either.
         gives = items.gives_keywords() & (voting.votes | ~items.voting().votes)
         rows = np.flatnonzero(gives)
