@@ -74,6 +74,8 @@ def made(tmp_path_factory):
         write("new.csv", [["id", "width", "height"], ["new 1", 0.1, 0.2], ["new 2", 9.1, 8.7]])
         edges = [["tree", "broad"], ["tree", "fir"], ["broad", "oak"], ["broad", "elm"]]
         write("trees.csv", [["parent", "child"], *edges])
+        messages = [["block my card", "card"], ["where is my card", "card"], ["will it rain", "rain"]]
+        write("tickets.csv", [["message", "intent"], *messages])
         assert run("index", "leaves.csv", "-o", "leaves.nearsay", "--taxonomy", "trees.csv").exit_code == 0
     return folder
 

@@ -76,7 +76,7 @@ def index(
     Examples:
       nearsay index birds/ -o birds.nearsay
       nearsay index leaves.csv -o leaves.nearsay --taxonomy trees.csv
-      nearsay index tickets.csv -o tickets.nearsay --text-column message --label-column intent
+      nearsay index tickets.csv -o tickets.nearsay --text-column message
       nearsay index more.csv -o leaves.nearsay --add
     """
     from nearsay.collection.indexing import add_source, index_source

@@ -19,8 +19,8 @@ from nearsay.posterior.views.row_transforms import LearnedTransforms, LinearMap,
 
 # Knows labels, so that past cases are mapped by lines that were learned without them.
 CLASS_LINES = RowTransform("class lines", power=0.0, unit=True)
-RIDGE = 0.3
-STEPS = 15
+RIDGE = 0.1
+STEPS = 25
 
 
 class ClassLines(LearnedTransforms):
