@@ -81,9 +81,8 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         # Leaves compare nothing.
         self._feature = np.maximum(np.concatenate([tree.feature for tree in trees]), 0).astype(np.int32)
         self._threshold = np.concatenate([tree.threshold for tree in trees])
-        left, right = (
-            np.concatenate([getattr(tree, side) for tree in trees]) for side in ("children_left", "children_right")
-        )
+        left = np.concatenate([tree.children_left for tree in trees])
+        right = np.concatenate([tree.children_right for tree in trees])
         self._left, self._right = (np.where(side >= 0, side + offsets, -1).astype(np.int32) for side in (left, right))
         self._fill_leaves(forest.apply(columns) + self._roots, forest.estimators_samples_)
         return self
