@@ -66,7 +66,7 @@ def fitted_to_rows(
     With feature groups there is one view of all groups together and one of each group.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
-    options = replace(fit_options(classifier), make_view=make)
+    options = replace(fit_options(classifier), keep_copies=True, make_view=make)
     if groups is not None:
         columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
         options = replace(options, views=groups.views, columns=np.sort(columns))
