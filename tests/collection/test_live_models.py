@@ -1,5 +1,7 @@
 """A collection learns what a classifier learns from the same rows, and keeps it while rows and classes change."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -65,7 +67,7 @@ def test_columns_follow_the_classes_there_are():
 
 
 def test_rows_that_came_since_are_asked_of_the_whole_model():
-    for model in companion_models(X[:100], y[:100] % 2, 2):
+    for model in companion_models(X[:100], y[:100] % 2, 2, keep_copies=True):
         learned = LearnedModel.of(model, np.array(["a", "b"]), np.arange(100))
         rows, fold = np.array([99, 150]), np.array([2, -1])
         past = learned.past_cases(X[rows], rows, fold)
@@ -77,3 +79,12 @@ def test_rows_that_came_since_are_asked_of_the_whole_model():
 def test_models_of_another_width_are_refused(wines):
     with pytest.raises(SavedFileError, match="Learn again"):
         wines.state().learned.check(12)
+
+
+def test_a_forest_of_rows_that_a_file_made_up_takes_no_memory_and_is_refused():
+    forest = LearnedModel.of(companion_models(X, y, 3)[-1], np.array(["a", "b", "c"]), np.arange(len(X)))
+    far = replace(forest, rows=forest.rows + (1 << 60))
+    np.testing.assert_allclose(far.past_cases(X[:2], np.array([0, 1]), np.array([-1, -1])), forest.log_proba(X[:2]))
+    assert forest.fits(X[:2])
+    assert not replace(forest, rows=forest.rows[:-1]).fits(X[:2])
+    assert not replace(forest, spread=-1.0).fits(X[:2])

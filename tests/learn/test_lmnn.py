@@ -159,8 +159,8 @@ def test_lists_made_on_a_card_change_no_bit(monkeypatch, far):
     monkeypatch.setattr(impostors, "CARD_FROM", 0)
     monkeypatch.setattr(impostors, "CARD", "cpu")
     monkeypatch.setattr(impostors, "fits_gpu", lambda X: True)
-    asked = mock.Mock(wraps=impostors.ImpostorsThere)
-    monkeypatch.setattr(impostors, "ImpostorsThere", asked)
+    asked = mock.Mock(wraps=impostors.GpuImpostors)
+    monkeypatch.setattr(impostors, "GpuImpostors", asked)
     there = LMNN(max_iter=5).fit(X, y)
     assert asked.called
     np.testing.assert_array_equal(there.components_, expected.components_)

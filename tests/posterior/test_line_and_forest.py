@@ -10,10 +10,18 @@ from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
 from nearsay.errors import InputError, SavedFileError
-from nearsay.posterior.views import linear_classes
+from nearsay.posterior.views import linear_classes, model_beside
 from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
-from nearsay.posterior.views.model_beside import FOREST_SPREAD, SPREAD, ForestBeside, ModelBeside
+from nearsay.posterior.views.model_beside import (
+    COMPANIONS,
+    FEWEST_ROWS,
+    FOREST_SPREAD,
+    SPREAD,
+    ForestBeside,
+    ModelBeside,
+    companion_models,
+)
 from tests.reference.forest import forest_weights
 
 
@@ -181,3 +189,38 @@ def test_weights_are_those_of_the_smallest_loss():
 
     for _ in range(20):
         assert loss(weights) <= loss(weights + 0.05 * rng.normal(size=weights.shape)) + 1e-3
+
+
+@pytest.mark.parametrize(("n", "n_models"), [(FEWEST_ROWS - 1, 0), (FEWEST_ROWS, len(COMPANIONS))])
+def test_very_few_rows_teach_no_model(n, n_models):
+    X, y = np.random.default_rng(0).normal(size=(n, 3)), np.arange(n) % 2
+    assert len(companion_models(X, y, 2)) == n_models
+    assert ns.NeighborClassifier().fit(X, y).predict_proba(X).shape == (n, 2)
+
+
+@pytest.mark.parametrize("most", [99, 100])
+def test_of_very_many_rows_some_teach_and_the_others_are_fresh(monkeypatch, most):
+    monkeypatch.setattr(model_beside, "ROWS_TO_LEARN_FROM", most)
+    X, y = load_wine(return_X_y=True)
+    X, y = X[:100], y[:100]
+    forest = ForestBeside(ForestClasses(n_trees=9), np.arange(2), "forest").fit(X, y, y)
+    assert len(forest.rows_) == most
+    left = np.setdiff1d(np.arange(100), forest.rows_)
+    np.testing.assert_allclose(forest.past_cases(left), forest.log_proba(X[left]), rtol=1e-6)
+    assert forest.model_.n_rows == most
+
+
+def test_copies_are_kept_only_where_they_are_asked_for():
+    X, y = load_iris(return_X_y=True)
+    assert not any(model.copies_ for model in companion_models(X, y, 3))
+    kept = companion_models(X, y, 3, keep_copies=True)
+    assert [len(model.copies_) for model in kept] == [5, 5, 5, 0]
+
+
+def test_a_saved_forest_with_a_row_that_was_never_drawn_is_refused(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    clf = ns.NeighborClassifier().fit(X, y)
+    clf.model_.views.models[-1].model_._counts[4] = 0
+    ns.save(clf, tmp_path / "none.nearsay")
+    with pytest.raises(SavedFileError, match="drawn 0 times"):
+        ns.load(tmp_path / "none.nearsay")

@@ -253,7 +253,7 @@ def folds_by(
     >>> folds_by(np.array([2, 0, 1]), np.array([5, 5, 6]), n_folds=2)
     array([1, 0, 0])
     >>> folds_by(np.array([2, 0, 1]), np.array([5, 5, 6]), n_folds=2, groups=np.array([8, 9, 8]))
-    array([1, 0, 0])
+    array([0, 1, 0])
     """
     fold = np.empty(len(labels), np.int64)
     if groups is None:

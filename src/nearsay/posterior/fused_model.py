@@ -130,10 +130,7 @@ class FusedModel(FittedModel):
         groups: np.ndarray | None = None,
     ) -> np.ndarray:
         """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X."""
-        views = GroupViews([view.over(X, labels, len(self.classes)) for view in self.views.views])
-        if groups is not None:
-            for view in views.views:
-                view.leave_out_groups(groups)
+        views = GroupViews([view.over(X, labels, len(self.classes), groups) for view in self.views.views])
         fusion = self.posterior.over(labels, views.has_class, weights)
         model = replace(self, views=views, labels=labels, weights=weights, posterior=fusion)
         tables = model.leave_one_out(rows)

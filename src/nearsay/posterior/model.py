@@ -249,10 +249,7 @@ class FittedModel:
 
         With ``groups``, by all rows of other groups.
         """
-        views = [view.over(X, labels, len(self.classes)) for view in self.views.views]
-        if groups is not None:
-            for view in views:
-                view.leave_out_groups(groups)
+        views = [view.over(X, labels, len(self.classes), groups) for view in self.views.views]
         tables = [
             view.past_cases(1 if number else self.n_neighbors, self.members, rows) for number, view in enumerate(views)
         ]

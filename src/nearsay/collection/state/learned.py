@@ -73,7 +73,7 @@ def fitted_to_rows(
     one of each group; texts have views of their own.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
-    options = replace(fit_options(classifier), make_view=make, blocks=blocks)
+    options = replace(fit_options(classifier), keep_copies=True, make_view=make, blocks=blocks)
     if groups is not None:
         columns = np.concatenate([np.arange(*ends) for ends in groups.columns.values()])
         options = replace(options, views=views or groups.views, columns=np.sort(columns))

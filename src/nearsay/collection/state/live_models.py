@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.model_beside import ForestBeside, ModelBeside, log_shares, stacked_models
 
 
@@ -52,9 +53,9 @@ class LearnedModel:
     def past_cases(self, X: np.ndarray, rows: np.ndarray, fold: np.ndarray) -> np.ndarray:
         """The same for rows of the store, by what was learned without each; ``fold`` is theirs, −1 for rows since."""
         if len(self.rows):
-            place = np.full(max(int(rows.max(initial=-1)), int(self.rows.max())) + 1, -1)
-            place[self.rows] = np.arange(len(self.rows))
-            return self._logs(self.whole, X, place[rows])
+            by_number = np.argsort(self.rows)
+            place = by_number[np.minimum(np.searchsorted(self.rows, rows, sorter=by_number), len(self.rows) - 1)]
+            return self._logs(self.whole, X, np.where(self.rows[place] == rows, place, -1))
         log_p = np.empty((len(X), len(self.classes)))
         for number in np.unique(fold):
             lines = np.flatnonzero(fold == number)
@@ -72,8 +73,12 @@ class LearnedModel:
 
     def fits(self, some: np.ndarray) -> bool:
         """Whether it takes rows of so many columns: the file may have been changed."""
+        if not 0 <= self.spread <= 1:
+            return False
+        if len(self.rows) and not (isinstance(self.whole, ForestClasses) and len(self.rows) == self.whole.n_rows):
+            return False
         models = [model for model in (self.whole, *self.without) if model is not None]
-        return all(self._logs(model, some).shape == (len(some), len(self.classes)) for model in models)
+        return all(np.isfinite(self._logs(model, some)).all() for model in models)
 
 
 @dataclass(frozen=True)

@@ -335,7 +335,7 @@ CLASSES: tuple[Savable, ...] = (
         posterior=of("Fusion", "rows classes views"), past=NONE, novelty=NONE, judged=NONE | ints("_", below="rows")),
     _class("posterior.choice.fitting:FitOptions", n_neighbors=PLAIN, posterior=POSTERIOR, metric=METRIC, search=SEARCH,
         tie_break=TEXT, beside=NONE | of(SKLEARN_MODELS), priors=PLAIN, seed=INT, n_jobs=JOBS, views=NONE,
-        columns=NONE, make_view=NONE, shards=NONE, blocks=tuple_of(pair_of(count(), count()))),
+        columns=NONE, keep_copies=BOOL, make_view=NONE, shards=NONE, blocks=tuple_of(pair_of(count(), count()))),
     _class("posterior.fused_model:FusedOptions", of_each=of("FitOptions"), groups=dict_of(TEXT, SLICE | ints("_")),
         exponents=PLAIN),
     _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),

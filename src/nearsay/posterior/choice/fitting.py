@@ -67,6 +67,8 @@ class FitOptions:
     views : function of (X, labels, n_classes, make_view) or None
         Gives the views to take, the first to be shown; None tries what the metric leaves open.
     columns : numbers of the columns that decide the order of the rows; None for all.
+    keep_copies : bool
+        Whether copies of companion models, fitted without each fold, are kept to be asked about past cases later.
     make_view : function or None
         What makes a view; None is ``View``.
     shards : ShardedIndex or None
@@ -86,6 +88,7 @@ class FitOptions:
     n_jobs: int | None = None
     views: Callable[..., Sequence[View]] | None = None
     columns: np.ndarray | None = None
+    keep_copies: bool = False
     make_view: Callable[..., View] | None = None
     shards: Any = None
     blocks: tuple[tuple[int, int], ...] = ()
@@ -276,7 +279,7 @@ class ModelFit:
         if any(view.knows_labels for view in views.values()):
             thorough = is_auto_metric(self.options.metric)
             given = self.X, self.labels, self.n_classes, self.order, self.groups
-            models += companion_models(*given, thorough=thorough)
+            models += companion_models(*given, thorough=thorough, keep_copies=self.options.keep_copies)
         return models
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:

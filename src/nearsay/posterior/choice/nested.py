@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from nearsay.errors import InputError
-from nearsay.posterior.base import folds_by
+from nearsay.posterior.base import splits
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.row_weights import RowWeights
@@ -99,11 +99,8 @@ def thirds(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(rows to choose by, rows to judge) for each third; the only row of a class is never judged: none names it."""
     order = order[np.bincount(labels)[labels[order]] > 1]
-    of_groups = None if groups is None else groups[order]
-    fold = folds_by(np.arange(len(order)), labels[order], NESTED_FOLDS, of_groups)
-    for number in range(fold.max(initial=-1) + 1):
-        judged = order[fold == number]
-        yield np.setdiff1d(np.arange(len(labels)), judged), judged
+    for _, fold in splits(labels[order], NESTED_FOLDS, None if groups is None else groups[order]):
+        yield np.setdiff1d(np.arange(len(labels)), order[fold]), order[fold]
 
 
 @dataclass(frozen=True, eq=False)

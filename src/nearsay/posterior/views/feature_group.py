@@ -118,11 +118,17 @@ class View:
         self.groups_ = self.labeled_.groups = groups[self.rows_]
         self.past_ = PastCases(self.labeled_)
 
-    def over(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
-        """The same view of other rows. Maps stay as they were learned: from none of the rows to be asked about."""
+    def over(self, X: Any, labels: np.ndarray, n_classes: int, groups: np.ndarray | None = None) -> View:
+        """The same view of other rows, with groups of them that are never asked about each other.
+
+        Maps stay as they were learned: from none of the rows to be asked about.
+        """
         other = copy(self)
         other.maps_are_held_out = True
-        return other.fit(X, labels, n_classes)
+        other.fit(X, labels, n_classes)
+        if groups is not None:
+            other.leave_out_groups(groups)
+        return other
 
     @property
     def has_class(self) -> np.ndarray:

@@ -58,8 +58,15 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
             leaf = forest._left < 0
             if not ((forest._left > nodes) & (forest._right > nodes) | leaf).all():
                 raise InputError("A saved forest has a node that is its own ancestor.")
+            if forest._counts.min(initial=1) < 1:
+                raise InputError("A saved forest has a row that was drawn 0 times.")
         made: ForestClasses = forest
         return made
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it was grown from."""
+        return len(self._labels)
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Grow the trees; X holds finite numbers, and there are at least two classes."""
@@ -81,9 +88,8 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         # Leaves compare nothing.
         self._feature = np.maximum(np.concatenate([tree.feature for tree in trees]), 0).astype(np.int32)
         self._threshold = np.concatenate([tree.threshold for tree in trees])
-        left, right = (
-            np.concatenate([getattr(tree, side) for tree in trees]) for side in ("children_left", "children_right")
-        )
+        left = np.concatenate([tree.children_left for tree in trees])
+        right = np.concatenate([tree.children_right for tree in trees])
         self._left, self._right = (np.where(side >= 0, side + offsets, -1).astype(np.int32) for side in (left, right))
         self._fill_leaves(forest.apply(columns) + self._roots, forest.estimators_samples_)
         return self
@@ -100,12 +106,12 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: np.ndarray, left_out: np.ndarray | None = None) -> np.ndarray:
         """Probabilities (n_queries, n_classes); ``left_out`` is the training row that each query is, −1 for none."""
         columns = self._columns(X)
+        votes = np.ones((len(X), len(self._roots))) if left_out is None else 1.0 - self._has_drawn(left_out)
         p = np.empty((len(X), len(self.classes_)))
         for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
             leaves = self._leaves(columns[part])
-            votes = np.ones(leaves.shape) if left_out is None else 1.0 - self._has_drawn(left_out[part])
             ends = leaves.shape[1] * np.arange(len(leaves) + 1)
-            by_leaf = sparse.csr_array((votes.ravel(), leaves.ravel(), ends), (len(leaves), len(self._feature)))
+            by_leaf = sparse.csr_array((votes[part].ravel(), leaves.ravel(), ends), (len(leaves), len(self._feature)))
             p[part] = (by_leaf @ self._shares).toarray()
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / len(self.classes_))

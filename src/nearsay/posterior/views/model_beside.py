@@ -61,23 +61,31 @@ class ModelBeside:
     model : a classifier with ``fit`` and ``predict_proba``; it is cloned, not fitted itself.
     classes : (n_classes,) the labels, sorted: the order of all columns here.
     name : for people; None for a model of the user's.
+    keeps_copies : bool
+        Whether the copies are kept in memory too: past cases of other rows are to be asked of them later.
 
     Attributes
     ----------
     model_ : the fitted clone; where held-out probabilities were given, the model itself.
     past_ : (n_rows, n_classes) float32 log probabilities of the training rows; None in shards.
-    copies_ : a model for each fold, fitted without it; None among them where too few rows are left to learn from.
+    copies_ : where they are kept, a model for each fold, fitted without it; None among them where too few rows are left
+        to learn from.
     """
 
-    spread = SPREAD
     past_: np.ndarray | None = None
     copies_: Sequence[Any] = ()
 
-    def __init__(self, model: Any, classes: np.ndarray, name: str | None = None) -> None:
+    def __init__(self, model: Any, classes: np.ndarray, name: str | None = None, *, keeps_copies: bool = False) -> None:
         check_estimator("beside", model, "fit", "predict_proba")
         self.model = model
         self.classes = classes
         self.name = name
+        self.keeps_copies = keeps_copies
+
+    @property
+    def spread(self) -> float:
+        """The share of every answer that is spread evenly."""
+        return FOREST_SPREAD if isinstance(self.model, ForestClasses) else SPREAD
 
     def fit(
         self,
@@ -110,7 +118,19 @@ class ModelBeside:
             self.past_ = self._logs(_checked(held_out, (len(labels), len(self.classes)))).astype(np.float32)
             return self
         self._check_weights(sample_weight)
-        order = np.arange(len(labels)) if order is None else order
+        self._learn(X, y, labels, np.arange(len(labels)) if order is None else order, sample_weight, groups)
+        return self
+
+    def _learn(
+        self,
+        X: Any,
+        y: np.ndarray,
+        labels: np.ndarray,
+        order: np.ndarray,
+        sample_weight: np.ndarray | None,
+        groups: np.ndarray | None,
+    ) -> None:
+        """Fit the model and, without each fold, its copies; past cases in memory are asked at once."""
         fold = folds_to_learn(order, labels, groups)
         in_shards = isinstance(X, ShardedRows)
         draws = in_shards or self.name in COMPANIONS  # a model of the user's learns from all rows in memory
@@ -118,25 +138,25 @@ class ModelBeside:
         def fitted(model: Any, rows: np.ndarray) -> Any:
             rows = _drawn(rows) if draws else rows
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
-            return clone(model).fit(X.take(rows) if in_shards else X[rows], y[rows], **weights)
+            return clone(model).fit(_taken(X, rows), y[rows], **weights)
 
         self.model_ = fitted(self.model, order)
         unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses) else self.model
-
-        def fitted_without(number: int) -> Any:
-            rows = order[fold[order] != number]
-            # Few models can be fitted to one class.
-            return fitted(unfitted, rows) if len(np.unique(labels[rows])) > 1 else None
-
-        self.copies_ = [fitted_without(number) for number in range(int(fold.max(initial=-1)) + 1)]
-        if in_shards:
-            self._rows, self._fold = X, fold
-        else:
+        copies = []
+        if not in_shards:
             self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
-            for number, model in enumerate(self.copies_):
+        for number in range(int(fold.max(initial=-1)) + 1):
+            rest = order[fold[order] != number]
+            # Few models can be fitted to one class.
+            model = fitted(unfitted, rest) if len(np.unique(labels[rest])) > 1 else None
+            if self.past_ is not None:
                 rows = order[fold[order] == number]
                 self.past_[rows] = self._log_proba_of(model, X[rows])
-        return self
+            if in_shards or self.keeps_copies:
+                copies.append(model)
+        self.copies_ = copies
+        if in_shards:
+            self._rows, self._fold = X, fold
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Log probabilities of the training rows, or of some, by models that were fitted without them."""
@@ -177,7 +197,14 @@ class ModelBeside:
         return log_shares(p, self.spread)
 
     def _to_saved(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "copies_"}  # past cases are at hand
+        # Past cases are at hand.
+        return {name: value for name, value in vars(self).items() if name not in ("copies_", "keeps_copies")}
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> ModelBeside:
+        saved = cls.__new__(cls)
+        vars(saved).update(fields, keeps_copies=False)
+        return saved
 
 
 class ForestBeside(ModelBeside):
@@ -188,29 +215,23 @@ class ForestBeside(ModelBeside):
     rows_ : (n_drawn,) the numbers of the rows that it was fitted to, in their order.
     """
 
-    spread = FOREST_SPREAD
-
-    def fit(
+    def _learn(
         self,
         X: Any,
         y: np.ndarray,
         labels: np.ndarray,
-        held_out: Any = None,
-        sample_weight: np.ndarray | None = None,
-        *,
-        order: np.ndarray | None = None,
-        groups: np.ndarray | None = None,
-    ) -> ForestBeside:
-        """Grow the trees from all rows, or as many as are drawn; without groups, which no tree leaves out."""
-        self.rows_ = _drawn(np.arange(len(labels)) if order is None else order)
+        order: np.ndarray,
+        sample_weight: np.ndarray | None,
+        groups: np.ndarray | None,
+    ) -> None:
+        """Grow the trees from all rows, or as many as are drawn; groups of rows, which no tree leaves out, are not."""
+        self.rows_ = _drawn(order)
         self._n_rows = len(labels)
-        in_shards = isinstance(X, ShardedRows)
-        self.model_ = clone(self.model).fit(X.take(self.rows_) if in_shards else X[self.rows_], y[self.rows_])
-        if in_shards:
+        self.model_ = clone(self.model).fit(_taken(X, self.rows_), y[self.rows_])
+        if isinstance(X, ShardedRows):
             self._rows = X
         else:
             self.past_ = self._past(X, np.arange(len(labels))).astype(np.float32)
-        return self
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         if self.past_ is not None:
@@ -237,10 +258,12 @@ def companion_models(
     groups: np.ndarray | None = None,
     *,
     thorough: bool = False,
+    keep_copies: bool = False,
 ) -> list[ModelBeside]:
     """Classes as Gaussians of the columns and of their normal scores, a line and a forest.
 
-    None where rows are very few, or rows × classes too many. ``thorough`` takes more time for the line and the forest.
+    None where rows are very few, or rows × classes too many. ``thorough`` takes more time for the line and the forest,
+    and ``keep_copies`` keeps those that were fitted without each fold.
     """
     if len(X) < FEWEST_ROWS or len(X) * n_classes > MOST_ANSWERS:
         return []
@@ -249,7 +272,8 @@ def companion_models(
     for name, make in COMPANIONS.items():
         model = make(thorough)
         kind = ForestBeside if isinstance(model, ForestClasses) and groups is None else ModelBeside
-        models.append(kind(model, classes, name).fit(X, labels, labels, order=order, groups=groups))
+        beside = kind(model, classes, name, keeps_copies=keep_copies)
+        models.append(beside.fit(X, labels, labels, order=order, groups=groups))
     return models
 
 
@@ -262,6 +286,11 @@ def log_shares(p: np.ndarray, spread: float) -> np.ndarray:
 def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:
     """The log probabilities of several models as one array (n_queries, n_classes, n_models); None without any."""
     return np.stack(log_proba, axis=2) if log_proba else None
+
+
+def _taken(X: Any, rows: np.ndarray) -> Any:
+    """Some rows, read from shards or taken from memory."""
+    return X.take(rows) if isinstance(X, ShardedRows) else X[rows]
 
 
 def _drawn(rows: np.ndarray) -> np.ndarray:
