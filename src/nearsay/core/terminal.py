@@ -184,8 +184,10 @@ def print_errors(*lines: Any) -> None:
         typer.echo(printable(str(line)), err=True)
 
 
-def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """A new table; columns of ``numbers`` are right-aligned, and ids are never shortened."""
+def empty_table(
+    title: str, *columns: str, numbers: tuple[str, ...] = (), whole: tuple[str, ...] = ("item", "other")
+) -> Table:
+    """A new table; columns of ``numbers`` are right-aligned, and those that are ``whole`` never shortened."""
     from rich import box
     from rich.table import Table
 
@@ -193,6 +195,6 @@ def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Tab
     table.show_header = any(columns)
     table.min_width = len(title) + 2  # a title is broken at the width of its table
     for column in columns:
-        overflow: Any = "fold" if column in ("item", "other") else "ellipsis"
+        overflow: Any = "fold" if column in whole else "ellipsis"
         table.add_column(column, justify="right" if column in numbers else "left", overflow=overflow)
     return table

@@ -127,7 +127,7 @@ def _answer(item: dict[str, Any], tree: Taxonomy | None, version: int) -> Answer
     if tree is not None and label is not None and label in tree.nodes:
         hedge = {"node": label, "node_path": list(tree.path(label))}
     words = [Keyword(word, 1.0) for word in item["keywords"] or ()]
-    shown = {"path": _path_of(item), "item_text": _text_of(item)}
+    shown: dict[str, Any] = {"path": _path_of(item), "item_text": _text_of(item)}
     return Answer(item["id"], label, keywords=words, version=version, **shown, **hedge)
 
 

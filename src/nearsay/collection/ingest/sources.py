@@ -54,8 +54,8 @@ class Source:
 
     Attributes
     ----------
-    of_pictures : bool
-        Whether the rows are pictures, which are described.
+    kind : "pictures", "texts" or "numbers"
+        What the rows are.
     problems : list of Problem
         The rows that were left out in the last pass.
     taxonomy : Taxonomy or None
@@ -75,13 +75,13 @@ class Source:
         known_labels: Collection[str] | None,
         taxonomy: Taxonomy | None,
         feature_groups: dict[str, slice],
-        of_pictures: bool,
+        kind: str,
         strict: bool,
         on_progress: Progress | None,
     ) -> None:
         self.name = name
         self.taxonomy = taxonomy
-        self.of_pictures = of_pictures
+        self.kind = kind
         self.problems: list[Problem] = []
         self.n_delivered = 0
         self._reader = reader
@@ -91,11 +91,6 @@ class Source:
         self._strict = strict
         self._on_progress = on_progress
         self.text_column: str | None = getattr(reader, "text_column", None)
-
-    @property
-    def kind(self) -> str:
-        """What the rows are: "pictures", "texts" or "numbers"."""
-        return "numbers" if self.columns else "texts" if isinstance(self._reader, DescribedTexts) else "pictures"
 
     @property
     def of_pictures(self) -> bool:
@@ -278,7 +273,7 @@ def read_source(
         known_labels=known_labels,
         taxonomy=tree,
         feature_groups=groups,
-        of_pictures=pictures,
+        kind="texts" if texts else "pictures" if pictures else "numbers",
         strict=strict,
         on_progress=on_progress,
     )

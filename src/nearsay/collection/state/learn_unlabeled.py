@@ -15,6 +15,7 @@ import numpy as np
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned import Learned
 from nearsay.collection.state.live_items import NO_LABEL
+from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import evenly
 from nearsay.posterior.choice.candidate_views import transformed_views
 from nearsay.posterior.views.feature_group import View
@@ -33,7 +34,7 @@ def learned_unlabeled(
     labels: np.ndarray,
     numbers: np.ndarray,
     metric: str,
-    groups: FeatureGroups | None,
+    groups: FeatureGroups | TextViews | None,
     **further: Any,
 ) -> Learned:
     """Learn from rows without labels (``NO_LABEL``), or with a few; ``numbers`` are theirs in the store."""
@@ -55,7 +56,7 @@ def learned_unlabeled(
 
 def _one_view(
     metric: str,
-    groups: FeatureGroups | None,
+    groups: FeatureGroups | TextViews | None,
     X: np.ndarray,
     labels: np.ndarray,
     n_classes: int,
