@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
 from nearsay.decision.calibration import calibrate
@@ -135,7 +136,12 @@ def test_the_promise_to_grouped_rows_is_more_careful_and_none_is_judged_by_its_g
     blind, grouped = (HedgedClassifier(VOTES, world.taxonomy, 0.9, confidence=0.9) for _ in range(2))
     blind.fit(X, y)
     assert grouped.fit(X, y, groups=groups).score(Q, truth) > blind.score(Q, truth)
-    for model, rows in zip(grouped.estimator_.estimators_, grouped.estimator_.fitted_on_, strict=True):
+
+
+def test_an_estimator_that_takes_no_groups_is_judged_on_folds_of_whole_groups():
+    X, y, groups = videos().draw(np.random.default_rng(1), 300)
+    calibration = calibrate(KNeighborsClassifier(5), X, y, GroupKFold(5), groups=groups)
+    for model, rows in zip(calibration.estimator.estimators_, calibration.estimator.fitted_on_, strict=True):
         assert model.n_features_in_ == 5
         assert not set(groups[rows]) & set(groups[np.setdiff1d(np.arange(300), rows)])
 

@@ -16,7 +16,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from tests.public import ESTIMATORS
 
 # Methods that need no fit: they fit, or are about the parameters.
-NEED_NO_FIT = {"fit", "fit_transform", "fit_predict", "set_output"}
+NEED_NO_FIT = {"fit", "fit_columns", "fit_transform", "fit_predict", "set_output"}
 GIVEN: dict[str, Any] = {"y": [0, 1, 0], "k": 1, "accuracy": 0.5, "coverage": 0.5}
 
 

@@ -29,6 +29,7 @@ IN_OPTIONS = (
     (r",? or open it with read_only=True|\s*To read it only, open it with read_only=True\.", ""),
     (r"Open it without read_only=True", "Another process has it open"),
     (r"header=True or header=False", "--header or --no-header"),
+    (r"\(text_column=, --text-column\)", "(--text-column)"),
     (r"Leave header= out", "Leave --header and --no-header out"),
     (r"beside_pictures=True", "--beside-pictures"),
     (r"Pass pictures=, their folder,", "Name it with --pictures,"),

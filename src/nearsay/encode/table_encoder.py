@@ -119,6 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def transform_columns(self, table: TableColumns) -> np.ndarray:
         """Rows of numbers from columns that were read."""
+        check_is_fitted(self)
         parts = [column.encode(table.cells[place]) for column, place in zip(self.columns_, self.places_, strict=True)]
         return np.ascontiguousarray(np.hstack(parts))
 

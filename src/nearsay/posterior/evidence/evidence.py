@@ -132,11 +132,12 @@ class Evidence(InWords):
         return [{**row, "compared": words} for row, words in zip(rows, self.compared, strict=True)]
 
     def _repr_html_(self) -> str:
-        rows = [
-            (str(each["id"]), str(each["says"]), f"{each['distance']:.3g}", *([each["compared"]] * bool(self.compared)))
-            for each in self.rows()
-        ]
-        return text_and_table(self.text, ("row", "says", "distance", *(["compared"] * bool(self.compared))), rows)
+        columns = ["row", "says", "distance"]
+        rows = [[str(each["id"]), str(each["says"]), f"{each['distance']:.3g}"] for each in self.rows()]
+        if self.compared is not None:
+            columns.append("compared")
+            rows = [[*row, words] for row, words in zip(rows, self.compared, strict=True)]
+        return text_and_table(self.text, columns, rows)
 
 
 E = TypeVar("E", bound=InWords)
