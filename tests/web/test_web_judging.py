@@ -401,7 +401,7 @@ def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, m
 
     def slow(*args, on_progress, **named):
         on_progress(3, 32)
-        assert go.wait(10)
+        assert go.wait(60)
         return real(*args, **named)
 
     monkeypatch.setattr(Judgement, "of", slow)
@@ -410,7 +410,7 @@ def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, m
         page = visit("/how-good", 390, "dark")
         page.get_by_text("3 of 32").wait_for()
         go.set()
-        page.locator("svg.chart").first.wait_for()
+        page.locator("svg.chart").first.wait_for(timeout=60_000)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         wide = visit("/how-good", 1280, "light")
         assert wide.locator("svg[role=img]").count() == 4

@@ -272,7 +272,7 @@ def parsed_row(text: str, names: Sequence[str]) -> dict[str, str]:
         raise InputError(
             f"Got {len(cells)} cell{'s' * (len(cells) != 1)}; a row of this collection has {len(names)}:"
             f" {', '.join(names[:20])}."
-            " Leave a cell empty where a value is missing, or name those you know: name=value,name=value."
+            " Leave a cell empty where a value is missing, or name those you know: age=38,sex=female."
         )
     return {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
 
