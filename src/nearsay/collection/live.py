@@ -111,7 +111,7 @@ class LiveCollection:
         if feature_groups is None:
             measured: dict[str, Any] = {"metric": check_metric(metric)}
         else:
-            measured = FeatureGroups.checked(feature_groups, metric, n_columns).to_settings()
+            measured = FeatureGroups.of_parameters(feature_groups, metric, n_columns).to_settings()
         about = {**(settings or {}), **measured, "machines_vote": bool(machines_vote)}
         _edges_and_words(taxonomy)  # what cannot be used leaves no folder behind
         collection = cls(Store.create(path, n_columns, about))
