@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import label_ranking_average_precision_score as rank_precision
 
 from nearsay.collection import LiveCollection
-from nearsay.collection.state import learned_keywords
 from nearsay.collection.state.build_answers import votes_of
-from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.keywords import learned_keywords
+from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
+from nearsay.collection.state.keywords.word_odds import WordOdds, WordPairs
 from nearsay.collection.state.live_views import LiveTransform
-from nearsay.collection.state.word_odds import WordOdds, WordPairs
 from nearsay.neighbors.table import NeighborTable
 from tests.reference.collection import answer_keywords
 

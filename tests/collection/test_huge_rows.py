@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 import nearsay as ns
 from nearsay.collection import LiveCollection, Store
-from nearsay.collection.state import learned_keywords
+from nearsay.collection.state.keywords import learned_keywords
 from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write

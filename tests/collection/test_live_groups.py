@@ -77,7 +77,7 @@ def test_every_view_says_how_far_the_classes_are(grouped):
     metric=st.sampled_from(["euclidean", "manhattan"]),
 )
 def test_no_group_counts_more_for_larger_numbers(X, powers, metric):
-    groups = FeatureGroups.checked(GROUPS, metric, 5)
+    groups = FeatureGroups.of_parameters(GROUPS, metric, 5)
     factors = np.repeat(np.exp2(powers), [2, 3]).astype(np.float32)
     assert_array_equal(X * groups.scales(X), (X * factors) * groups.scales(X * factors))
 
@@ -85,7 +85,7 @@ def test_no_group_counts_more_for_larger_numbers(X, powers, metric):
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
 def test_groups_count_alike_and_the_usual_distance_is_one(metric):
     X = np.random.default_rng(0).normal(size=(500, 8)) * [1, 1, 99, 1, 50, 50, 50, 50]
-    groups = FeatureGroups.checked({"one": (0, 2), "two": (4, 8)}, metric, 8)
+    groups = FeatureGroups.of_parameters({"one": (0, 2), "two": (4, 8)}, metric, 8)
     scales = groups.scales(X)
     assert not scales[2:4].any()
     far = {"euclidean": np.linalg.norm, "manhattan": lambda x, axis: np.abs(x).sum(axis=axis)}[metric]

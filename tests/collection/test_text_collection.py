@@ -124,7 +124,7 @@ def test_exports_hold_the_texts_and_can_be_indexed_again(tickets, tmp_path):
 
 def test_the_vocabulary_is_checked_backed_up_and_never_followed_elsewhere(tickets, tmp_path):
     tickets.store.backup(tmp_path / "copy")
-    event, folder = tickets.store.kept("words")
+    event, folder = tickets.store.latest_kept("words")
     assert "learn the vocabulary" in str(next(each for each in tickets.history() if each.number == event))
     with LiveCollection.open(tmp_path / "copy", read_only=True) as copy:
         assert label_source(copy, ["block it"]).answers[0].label == "card"

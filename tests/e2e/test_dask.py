@@ -274,7 +274,7 @@ def test_workers_answer_as_one_process_about_files_in_another_order(files, two_w
 def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, two_workers, monkeypatch):
     monkeypatch.setattr(sharded_index, "MOST_QUERIES", 2500)
     index = ShardedIndex(cluster=two_workers, work_folder=tmp_path / "work").fit(files)
-    victim = next(iter(dask_cluster.worker_pids(two_workers).values()))
+    victim = next(iter(dask_cluster.DaskCluster(two_workers).client().run(os.getpid).values()))
     killed: list[int] = []
 
     def kill(done: int, total: int) -> None:

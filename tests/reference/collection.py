@@ -98,7 +98,7 @@ class Notebook:
     def keep(self, kind, write):
         return self._write("keep", [("kept", kind, None, None)])
 
-    def kept(self, kind):
+    def latest_kept(self, kind):
         found = [number for number in self.keeps(kind) if not self.is_undone(number)]
         return found[-1] if found else None
 
@@ -170,7 +170,7 @@ class Notebook:
         back = [(where, name, new, old) for where, name, old, new in changes]
         number = self._write("undo", back, undoes=event)
         for kind, first in self.first_there.items():
-            if (self.kept(kind) or first) < first:
+            if (self.latest_kept(kind) or first) < first:
                 self.events.pop()
                 self.pages.pop()
                 raise Refused("no longer kept")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -304,6 +305,10 @@ def test_the_tile_is_named_and_an_unknown_name_is_refused(monkeypatch):
         with pytest.raises(InputError, match="MMX"):
             forced("MMX")
         assert forced("AVX2").name == "AVX2"
+        for granted in (True, False):  # without the registers, the first of its instructions would end the process
+            monkeypatch.setattr(tile_families, "_lent", lambda granted=granted: granted)
+            with nullcontext() if granted else pytest.raises(InputError, match="does not grant"):
+                assert forced("AMX") is tile_families.AMX
         assert forced("none") is ANY
         assert not tile_families.pays()
         products._fastest.cache_clear()

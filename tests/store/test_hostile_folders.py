@@ -173,7 +173,7 @@ def test_names_in_events_lead_nowhere(pets, victim, left_alone, tmp_path, way, s
         connection.execute(trigger)
         connection.commit()
     with Store.open(pets, read_only=True) as store:
-        for ask in (lambda: store.kept("learned"), lambda: store.backup(tmp_path / "copy")):
+        for ask in (lambda: store.latest_kept("learned"), lambda: store.backup(tmp_path / "copy")):
             with pytest.raises(StorageError, match="which no version of nearsay writes"):
                 ask()
     assert not (tmp_path / "copy").exists()

@@ -127,8 +127,8 @@ class StoreAndNotebook(RuleBasedStateMachine):
         assert_equal(self.store, self.notebook)
         assert self.store.confirmed_again() == self.notebook.confirmed_again()
         for kind in ("metric", "posterior"):
-            kept = self.store.kept(kind)
-            assert (kept and kept[0]) == self.notebook.kept(kind)
+            kept = self.store.latest_kept(kind)
+            assert (kept and kept[0]) == self.notebook.latest_kept(kind)
             assert kept is None or any(kept[1].iterdir())
 
 
@@ -140,12 +140,12 @@ def test_learning_can_be_undone_once_and_what_is_older_goes(tmp_path):
     with Store.open(path) as store:
         assert [int(folder.name[:12]) for folder in sorted((path / "kept").iterdir())] == [second, third]
         store.undo(third)
-        assert store.kept("metric")[0] == second
+        assert store.latest_kept("metric")[0] == second
         with pytest.raises(InputError, match=f"Event {second} cannot be undone.*event {first}, is no longer kept"):
             store.undo(second)
-        assert (store.kept("metric")[0], store.faults()) == (second, [])
+        assert (store.latest_kept("metric")[0], store.faults()) == (second, [])
         store.undo(4)
-        assert store.kept("metric")[0] == third
+        assert store.latest_kept("metric")[0] == third
     store.close()
 
 

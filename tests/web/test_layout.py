@@ -65,7 +65,7 @@ def test_components_see_rows_as_the_metric_does(tmp_path, metric):
 def test_every_feature_group_is_seen_by_its_own_metric():
     X = np.random.default_rng(0).random((30, 5))
     metrics = {"a": "cosine", "b": "euclidean"}
-    seen = euclidean_form(FeatureGroups.checked({"a": (0, 2), "b": (2, 5)}, metrics, 5).to_settings())(X)
+    seen = euclidean_form(FeatureGroups.of_parameters({"a": (0, 2), "b": (2, 5)}, metrics, 5).to_settings())(X)
     assert_allclose(seen[:, :2], X[:, :2] / np.linalg.norm(X[:, :2], axis=1, keepdims=True))
     assert_array_equal(seen[:, 2:], X[:, 2:])
 

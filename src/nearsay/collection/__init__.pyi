@@ -16,9 +16,9 @@ from nearsay.collection.labeling import label_rows as label_rows
 from nearsay.collection.labeling import label_source as label_source
 from nearsay.collection.live import LiveCollection as LiveCollection
 from nearsay.collection.state.learned_info import LearnedInfo as LearnedInfo
-from nearsay.collection.state.suggestions import Duplicate as Duplicate
-from nearsay.collection.state.suggestions import Mistake as Mistake
-from nearsay.collection.state.suggestions import ToLabel as ToLabel
+from nearsay.collection.state.suggest.suggestions import Duplicate as Duplicate
+from nearsay.collection.state.suggest.suggestions import Mistake as Mistake
+from nearsay.collection.state.suggest.suggestions import ToLabel as ToLabel
 from nearsay.collection.store.events import Event as Event
 from nearsay.collection.store.items import Items as Items
 from nearsay.collection.store.snapshot import Snapshot as Snapshot

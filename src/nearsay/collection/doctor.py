@@ -154,12 +154,12 @@ def checkup(collection: LiveCollection | str | os.PathLike[str]) -> Checkup:
     memory are compared with those of the collection opened again.
     """
     if isinstance(collection, LiveCollection):
-        return _checked(collection, newly_opened=False)
+        return _check_collection(collection, newly_opened=False)
     path = Path(os.path.abspath(collection))
     try:
         with LiveCollection.open(path, read_only=True) as opened:
             opened.store.check_row_numbers()
-            return _checked(opened, newly_opened=True)
+            return _check_collection(opened, newly_opened=True)
     except InputError:
         raise  # no collection, or one of a newer nearsay: that is no fault of it
     except (StorageError, OSError, ValueError, TypeError) as error:
@@ -185,7 +185,7 @@ def _damage_of(folder: Folder) -> list[str]:
     return faults
 
 
-def _checked(collection: LiveCollection, *, newly_opened: bool) -> Checkup:
+def _check_collection(collection: LiveCollection, *, newly_opened: bool) -> Checkup:
     store = collection.store
     faults = [Fault(what, advice_on(what)) for what in store.damage()]
     learned, stale, compared = None, False, "nothing"

@@ -181,12 +181,12 @@ def new_rows(
         batches.append(batch.take([at for at in range(len(batch)) if at not in refused]) if refused else batch)
     source.problems = sorted([*source.problems, *problems], key=lambda problem: problem.row)
     rows = Batch.joined([batch for batch in batches if len(batch)])
-    elsewhere = _pictures_of(src, source).get(PICTURES)
-    if elsewhere is not None:
-        collection.store.remembered.name_pictures(elsewhere, elsewhere)
+    folder = _pictures_of(src, source).get(PICTURES)
+    if folder is not None:
+        collection.store.remembered.name_pictures(folder, folder)
         collection.store.remembered.save()
-    if elsewhere is not None and elsewhere != collection.store.settings.get(PICTURES):
-        rows = replace(rows, details=[{**details, "folder": elsewhere} for details in rows.details])
+    if folder is not None and folder != collection.store.settings.get(PICTURES):
+        rows = replace(rows, details=[{**details, "folder": folder} for details in rows.details])
     return rows
 
 

@@ -21,14 +21,14 @@ from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
-from nearsay.collection.state.item_groups import ItemGroup, item_groups
 from nearsay.collection.state.item_table import frame_of
 from nearsay.collection.state.learned import Learned
 from nearsay.collection.state.learned_info import LearnedInfo
 from nearsay.collection.state.live_items import LiveItems
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.collection.state.state_tracker import LEARNED, StateTracker
-from nearsay.collection.state.suggestions import (
+from nearsay.collection.state.suggest.item_groups import ItemGroup, item_groups
+from nearsay.collection.state.suggest.suggestions import (
     Duplicate,
     Mistake,
     ToLabel,
@@ -111,7 +111,7 @@ class LiveCollection:
         if feature_groups is None:
             measured: dict[str, Any] = {"metric": check_metric(metric)}
         else:
-            measured = FeatureGroups.checked(feature_groups, metric, n_columns).to_settings()
+            measured = FeatureGroups.of_parameters(feature_groups, metric, n_columns).to_settings()
         about = {**(settings or {}), **measured, "machines_vote": bool(machines_vote)}
         _edges_and_words(taxonomy)  # what cannot be used leaves no folder behind
         collection = cls(Store.create(path, n_columns, about))

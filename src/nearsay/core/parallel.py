@@ -120,12 +120,12 @@ class _OneBlasThread:
                 _let_others_set()
             cls._inside += 1
         of_this_thread = _blas(of_each_thread=True)
-        self._own = of_this_thread.limit(limits=1) if of_this_thread.lib_controllers else None
+        self._limit = of_this_thread.limit(limits=1) if of_this_thread.lib_controllers else None
 
     def __exit__(self, *error: object) -> None:
         cls = type(self)
-        if self._own is not None:
-            self._own.restore_original_limits()
+        if self._limit is not None:
+            self._limit.restore_original_limits()
         with cls._lock:
             cls._inside -= 1
             if cls._inside == 0:

@@ -37,7 +37,7 @@ def with_hints(instead: Mapping[str, str]) -> Callable[[Callable[Parameters, Non
         known = list(signature(init).parameters)[1:]
 
         @wraps(init)
-        def checked(*given: Parameters.args, **named: Parameters.kwargs) -> None:
+        def check_then_init(*given: Parameters.args, **named: Parameters.kwargs) -> None:
             for name in named:
                 if name not in known:
                     close = get_close_matches(name, known, n=1)
@@ -45,7 +45,7 @@ def with_hints(instead: Mapping[str, str]) -> Callable[[Callable[Parameters, Non
                     raise TypeError(f"{type(given[0]).__name__} has no parameter {name!r}. {instead.get(name, hint)}")
             init(*given, **named)
 
-        return checked
+        return check_then_init
 
     return decorate
 

@@ -142,9 +142,9 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None
     is_fitted = isinstance(cv, str) and cv == "prefit"
     if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):
         X = estimator.opened(X)  # rows in files
-    X, y = _checked(estimator, X, y)
-    weights = None if sample_weight is None else _checked_weights(estimator, sample_weight, len(y), is_fitted)
-    group = None if groups is None else _checked_groups(groups, len(y))
+    X, y = _check_rows(estimator, X, y)
+    weights = None if sample_weight is None else _check_weights(estimator, sample_weight, len(y), is_fitted)
+    group = None if groups is None else _check_groups(groups, len(y))
     if is_fitted:
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
@@ -204,7 +204,7 @@ def _held_out(
     return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group)
 
 
-def _checked_groups(groups: Any, n_rows: int) -> np.ndarray:
+def _check_groups(groups: Any, n_rows: int) -> np.ndarray:
     """The number of the group of each row."""
     given = np.asarray(groups)
     if given.shape != (n_rows,):
@@ -218,7 +218,7 @@ def _checked_groups(groups: Any, n_rows: int) -> np.ndarray:
     return number
 
 
-def _checked_weights(estimator: Any, sample_weight: Any, n_rows: int, is_fitted: bool) -> np.ndarray:
+def _check_weights(estimator: Any, sample_weight: Any, n_rows: int, is_fitted: bool) -> np.ndarray:
     """How much each row counts where the estimator is fitted; an error where it is not, or takes no weights."""
     if is_fitted:
         raise InputError(
@@ -296,7 +296,7 @@ def other_posteriors(
         yield calibrate(other, X, y, None, sample_weight, groups)
 
 
-def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+def _check_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     if y is None:
         raise InputError("fit requires y to be passed, but the target y is None. Pass a label for every row.")
     if not hasattr(estimator, "predict_proba"):

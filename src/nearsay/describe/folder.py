@@ -131,7 +131,7 @@ def describe_images(
     folder, paths = _folder_and_paths(images)
 
     with threads(n_jobs) if n_jobs is not None else nullcontext(), _bar(len(paths), progress) as advance:
-        vectors, kept, skipped = _described(paths, used, advance)
+        vectors, kept, skipped = _describe_pictures(paths, used, advance)
     if not kept:
         raise InputError(f"None of the {len(paths)} images can be read. First: {skipped[0].reason}")
     return ImageDescriptions(_as_rows(vectors, names, kept, folder), used, tuple(skipped))
@@ -146,13 +146,13 @@ def describe_paths(
     (array([], shape=(0, 0), dtype=float32), [SkippedImage(path=PosixPath('nowhere.png'), reason='There is no file ...
     """
     used = tuple(as_descriptor(descriptor) for descriptor in descriptors)
-    vectors, kept, skipped = _described(paths, used, lambda: None)
+    vectors, kept, skipped = _describe_pictures(paths, used, lambda: None)
     if not kept:
         return np.empty((0, 0), dtype=np.float32), skipped
     return _as_rows(vectors, [descriptor.name for descriptor in used], kept, None).X, skipped
 
 
-def _described(
+def _describe_pictures(
     paths: list[Path], used: tuple[ImageDescriptor, ...], advance: Callable[[], None]
 ) -> tuple[list[list[np.ndarray]], list[Path], list[SkippedImage]]:
     """The vectors of each image in the order of the descriptors, the paths of these images, and those skipped."""

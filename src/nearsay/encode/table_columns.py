@@ -154,7 +154,7 @@ def _column(name: str, values: Any, is_category: bool, kind: str | None) -> tupl
         else:
             read = NUMBERS, values.astype(np.float64)
         if kind != WORDS:
-            return _checked(name, *read, kind)
+            return _check_kind(name, *read, kind)
     cells = [None if _is_gap(cell) else cell for cell in (values.tolist() if hasattr(values, "tolist") else values)]
     known = [cell for cell in cells if cell is not None]
     if kind is None:
@@ -174,10 +174,10 @@ def _column(name: str, values: Any, is_category: bool, kind: str | None) -> tupl
                 f"Column {name!r} holds {cell!r} at row {row}, where {what} is expected, as in the other rows."
                 " Correct it, or leave the cell empty."
             ) from None
-    return _checked(name, kind, numbers, kind)
+    return _check_kind(name, kind, numbers, kind)
 
 
-def _checked(name: str, kind: str, numbers: np.ndarray, expected: str | None) -> tuple[str, np.ndarray]:
+def _check_kind(name: str, kind: str, numbers: np.ndarray, expected: str | None) -> tuple[str, np.ndarray]:
     """The numbers of a column, none infinite and of the kind that is expected."""
     if expected is not None and kind != expected and not np.isnan(numbers).all():
         raise InputError(f"Column {name!r} holds {kind}, and held {expected} in the rows given to fit.")

@@ -123,11 +123,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         parts = [column.encode(table.cells[place]) for column, place in zip(self.columns_, self.places_, strict=True)]
         return np.ascontiguousarray(np.hstack(parts))
 
-    def read_queries(self, X: Any) -> TableColumns:
-        """The columns of queries, checked as ``transform`` does."""
-        check_is_fitted(self)
-        return self._read(X, reset=False)
-
     @property
     def blocks_(self) -> tuple[tuple[int, int], ...]:
         """The encoded columns of each column that is kept: the first, and the one after the last."""

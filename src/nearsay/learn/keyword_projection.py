@@ -149,8 +149,8 @@ class Spanned:
 def some_words(keywords: csr_array) -> csr_array:
     """The columns of words that some rows have and some lack, of these the most frequent: (n_rows, at most 2,000)."""
     counts = np.asarray(keywords.sum(axis=0)).ravel()
-    telling = np.flatnonzero((counts > 0) & (counts < keywords.shape[0]))
-    most = telling[np.argsort(-counts[telling], kind="stable")[:MOST_WORDS]]
+    informative = np.flatnonzero((counts > 0) & (counts < keywords.shape[0]))
+    most = informative[np.argsort(-counts[informative], kind="stable")[:MOST_WORDS]]
     return csr_array(keywords[:, np.sort(most)])
 
 

@@ -112,13 +112,13 @@ def tune_metric(
     if not check_flag("keep_learner", keep_learner):
         simpler.append(TransformerCandidate("WithinClassWhitening", WithinClassWhitening(), {"pull": 1.0}))
     candidates = simpler + [TransformerCandidate(type(learner).__name__, learner, settings) for settings in tried]
-    X, y = _checked(X, y)
+    X, y = _check_rows(X, y)
     passed = X_valid is not None
     if passed != (y_valid is not None):
         raise InputError("Validation rows need their labels: pass both X_valid and y_valid, or neither.")
     if passed:
         train, labels = X, y
-        rows, truth = _checked(X_valid, y_valid)
+        rows, truth = _check_rows(X_valid, y_valid)
     else:
         # Rows are held out at random, in this order.
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
@@ -158,7 +158,7 @@ class TransformerCandidate(NamedTuple):
         return clone(self.learner).set_params(**self.settings).fit(X, y)
 
 
-def _checked(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _check_rows(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     X, y = check_X_y(as_rows(X), checked_labels(y), dtype=(np.float64, np.float32))
     check_classification_targets(y)
     return X, y

@@ -80,7 +80,7 @@ def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = mat
     >>> round(mean_log_posterior([[0.9, 0.1]], ["no"], classes=["no", "yes"], base=10), 3)
     -0.046
     """
-    p, columns = _checked(p, y, classes)
+    p, columns = _check_probabilities(p, y, classes)
     with np.errstate(divide="ignore"):
         log_p = np.log(p[np.arange(len(p)), columns])
     return float(log_p.mean() / math.log(base))
@@ -94,7 +94,7 @@ def brier(p: Any, y: Any, *, classes: Any = None) -> float:
     >>> round(brier([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 3)                   # (0.01 + 0.01 + 0.25 + 0.25) / 2
     0.26
     """
-    p, columns = _checked(p, y, classes)
+    p, columns = _check_probabilities(p, y, classes)
     true = p[np.arange(len(p)), columns]
     return float(np.mean((p**2).sum(axis=1) - 2 * true + 1))
 
@@ -139,7 +139,7 @@ def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -
     >>> reliability_bins(p, [0, 0, 0, 1], n_bins=4)
     ReliabilityBins(confidence=array([0.6, 0.9]), accuracy=array([0.5, 1. ]), n_rows=array([2, 2]))
     """
-    p, columns = _checked(p, y, classes)
+    p, columns = _check_probabilities(p, y, classes)
     return bins_of(p.max(axis=1), p.argmax(axis=1) == columns, n_bins)
 
 
@@ -165,7 +165,7 @@ def bins_of(confidence: np.ndarray, right: np.ndarray, n_bins: int) -> Reliabili
     return ReliabilityBins(predicted, accuracy, n_rows)
 
 
-def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+def _check_probabilities(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities, and the column of each row's true class."""
     p = np.asarray(p, dtype=np.float64)
     columns = np.asarray(y) if classes is None else _columns(as_labels(y), as_labels(classes))

@@ -19,7 +19,7 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state.suggestions import Mistake
+from nearsay.collection.state.suggest.suggestions import Mistake
 from nearsay.data.datasets import load_dataset
 from nearsay.data.emoji_pictures import EmojiPictures
 from nearsay.describe.named import DESCRIPTORS

@@ -21,7 +21,7 @@ from nearsay.collection.evaluation.distributed_leave_one_out import left_out_on
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.keyword_state import KeywordState
+from nearsay.collection.state.keywords.keyword_state import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
 from nearsay.collection.state.live_views import LiveViews, checked_queries
 from nearsay.core.arrays import places_among, row_blocks, rows_within

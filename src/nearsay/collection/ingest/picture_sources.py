@@ -187,9 +187,9 @@ class DescribedPictures:
     def __iter__(self) -> Iterator[RawRows]:
         for raw in self._reader:
             for block in row_blocks(len(raw.ids), size=PICTURES_AT_ONCE):
-                yield self._described(_part(raw, block))
+                yield self._with_vectors(_part(raw, block))
 
-    def _described(self, raw: RawRows) -> RawRows:
+    def _with_vectors(self, raw: RawRows) -> RawRows:
         places: list[int] = []
         paths: list[Path] = []
         for place, details in enumerate(raw.details):

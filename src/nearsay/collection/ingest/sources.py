@@ -262,7 +262,7 @@ def read_source(
     elif encoder is not None and is_table(reader) and not (pictures and reader.roles.picture is not None):
         reader, pictures = EncodedRows(reader, encoder), False
     if pictures:
-        reader = _described(reader, folder, describe, path.name)
+        reader = _describe_pictures(reader, folder, describe, path.name)
     label_table = None
     if labels is not None:
         label_table = _LabelTable(Path(labels), choices.without_header(), folder if pictures else None)
@@ -324,7 +324,7 @@ def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_text
     return ParquetSource(path, choices) if ending == ".parquet" else ArraySource(path, choices)
 
 
-def _described(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:
+def _describe_pictures(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:
     if not isinstance(reader, FolderSource) and reader.roles.picture is None:
         raise InputError(
             f"{source} has neither a column of numbers nor one that names pictures (path, image, file …)"

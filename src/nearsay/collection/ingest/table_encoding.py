@@ -216,7 +216,7 @@ def write_encoder(encoder: TableEncoder, folder: Path) -> None:
 
 def stored_encoder(store: ReadableStore) -> TableEncoder | None:
     """The encoder that a collection was made with; None where its rows are numbers."""
-    kept = store.kept(KIND)
+    kept = store.latest_kept(KIND)
     if kept is None:
         return None
     encoder: TableEncoder = saved_objects.load(kept[1] / FILE, expect="TableEncoder")

@@ -160,7 +160,7 @@ class CachedEncoder:
 
 
 def _kept_words(store: Store) -> WordVectors:
-    kept = store.kept(WORDS)
+    kept = store.latest_kept(WORDS)
     if kept is None:
         raise InputError(
             "The vocabulary of this collection is missing: the event that kept it was undone. Undo that undo, or index"

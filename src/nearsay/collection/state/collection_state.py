@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nearsay.collection.state.keyword_state import KeywordState
+from nearsay.collection.state.keywords.keyword_state import KeywordState
 from nearsay.collection.state.learned import Learned, LiveClassifier
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_models import LiveModels

@@ -39,7 +39,7 @@ class FeatureGroups:
     columns : {name: (start, stop)}
     metrics : {name: metric}
 
-    >>> FeatureGroups.checked({"color": (0, 3), "shape": slice(3, 7)}, {"color": "chi2", "shape": "euclidean"}, 7)
+    >>> FeatureGroups.of_parameters({"color": (0, 3), "shape": slice(3, 7)}, {"color": "chi2", "shape": "euclidean"}, 7)
     FeatureGroups(columns={'color': (0, 3), 'shape': (3, 7)}, metrics={'color': 'chi2', 'shape': 'euclidean'})
     """
 
@@ -47,7 +47,7 @@ class FeatureGroups:
     metrics: dict[str, str]
 
     @classmethod
-    def checked(cls, groups: Any, metric: Any, n_columns: int) -> FeatureGroups:
+    def of_parameters(cls, groups: Any, metric: Any, n_columns: int) -> FeatureGroups:
         """Groups as a user names them: pairs (start, stop) or slices, and one metric, or one for each."""
         if not isinstance(groups, Mapping) or not groups:
             raise InputError(
@@ -77,7 +77,7 @@ class FeatureGroups:
         return {"feature_groups": {name: list(ends) for name, ends in self.columns.items()}, "metric": self.metrics}
 
     @property
-    def together(self) -> str:
+    def joint_metric(self) -> str:
         """The metric of all groups together: their common one, if it scales with the columns."""
         shared = set(self.metrics.values())
         return shared.pop() if len(shared) == 1 and shared <= set(GROWING) else GROWING[0]
@@ -86,7 +86,7 @@ class FeatureGroups:
         """Fitted views: all groups together, then each by its own distance; of one group that alone."""
         views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:
-            transform = RowTransform(TOGETHER, distance=self.together)
+            transform = RowTransform(TOGETHER, distance=self.joint_metric)
             transforms = _AllGroups(self, transform, X, labels)
             views.insert(0, make("all", None, transform.distance, transform=transform, transforms=transforms))
         return [view.fit(X, labels, n_classes) for view in views]
@@ -96,7 +96,7 @@ class FeatureGroups:
 
         Columns in no group have 0.
         """
-        distance, rows = as_distance(self.together), evenly(len(X), PAIRS)
+        distance, rows = as_distance(self.joint_metric), evenly(len(X), PAIRS)
         some = np.asarray(X[np.random.default_rng(0).permutation(rows)], np.float64)
         others = np.roll(some, 1, axis=0)
         scales = np.zeros(X.shape[1])

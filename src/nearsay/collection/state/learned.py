@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.state.feature_groups import FeatureGroups
-from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries

@@ -18,11 +18,11 @@ import numpy as np
 from nearsay.collection.ingest.table_encoding import stored_encoder
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups
-from nearsay.collection.state.item_groups import n_groups
 from nearsay.collection.state.learn_unlabeled import learned_unlabeled
 from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
+from nearsay.collection.state.suggest.item_groups import n_groups
 from nearsay.collection.state.text_views import TextViews
 from nearsay.collection.store.store import Store
 from nearsay.core.arrays import GrowingArray
@@ -98,7 +98,7 @@ class StateTracker:
         if not voting.votes.any():
             raise InputError("Nothing is labeled yet: the collection has no items. Add some, and answers begin.")
         self.all_rows()
-        kept = self.store.kept(LEARNED)
+        kept = self.store.latest_kept(LEARNED)
         learned = None if kept is None else self._read(kept[1])
         if learned is None or _outgrown(learned, voting):
             with warnings.catch_warnings():
@@ -231,7 +231,7 @@ class StateTracker:
 
     def learned(self) -> Learned | None:
         """What was learned last; None before anything was."""
-        kept = self.store.kept(LEARNED)
+        kept = self.store.latest_kept(LEARNED)
         if kept is None:
             return None
         return self._read(kept[1]) if self._state is None else self._state.learned
@@ -246,7 +246,7 @@ class StateTracker:
         with self.lock:
             if self._state is not None:
                 return self._state.learned.all_transforms
-            kept = self.store.kept(LEARNED)
+            kept = self.store.latest_kept(LEARNED)
             if kept is None:
                 return []
             if self._transforms is None or self._transforms[0] != kept[0]:
@@ -306,7 +306,7 @@ class StateTracker:
     def _metric(self) -> tuple[Any, FeatureGroups | TextViews | None]:
         """The metric of all columns together, and the feature groups or the views of texts, if any."""
         groups = FeatureGroups.of_settings(self.store.settings) or TextViews.of_settings(self.store.settings)
-        return self.store.settings.get("metric", "euclidean") if groups is None else groups.together, groups
+        return self.store.settings.get("metric", "euclidean") if groups is None else groups.joint_metric, groups
 
     def _blocks(self) -> tuple[tuple[int, int], ...]:
         """The columns that stand for one column of the table, where the items are rows of one with words or gaps."""

@@ -38,7 +38,7 @@ class TextViews:
         return cls({"text": (0, record["columns"][-1][1])}, settings["metric"])
 
     @property
-    def together(self) -> str:
+    def joint_metric(self) -> str:
         """The metric of all columns together."""
         return self.metric
 

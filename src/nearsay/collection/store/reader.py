@@ -193,8 +193,8 @@ class ReadableStore:
         first = "SELECT id FROM items WHERE alive AND id >= ? AND id < ? ORDER BY id LIMIT ?"
         ids = [id for (id,) in self._database.all(first, (text, text + chr(0x10FFFF), n))]
         if text and len(ids) < n:
-            elsewhere = "SELECT id FROM items WHERE alive AND instr(id, ?) > 1 ORDER BY id LIMIT ?"
-            more = [id for (id,) in self._database.all(elsewhere, (text, 2 * n)) if not id.startswith(text)]
+            within = "SELECT id FROM items WHERE alive AND instr(id, ?) > 1 ORDER BY id LIMIT ?"
+            more = [id for (id,) in self._database.all(within, (text, 2 * n)) if not id.startswith(text)]
             ids += more[: n - len(ids)]
         return ids
 
@@ -232,7 +232,7 @@ class ReadableStore:
         """Rows whose label a person confirmed although it counted already, and that kept this label since."""
         return rows_confirmed_again(self._database, bool(self.settings.get("machines_vote", False)))
 
-    def kept(self, kind: str) -> tuple[int, Path] | None:
+    def latest_kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""
         latest = learned_files.latest_kept(self._database, kind)
         if latest is None:

@@ -109,7 +109,7 @@ def write_snapshot(database: Database, vectors: Shards, path: Path) -> Path:
         digest = last_digest(database)
         forgotten = [row for (row,) in database.all("SELECT row FROM items WHERE NOT alive ORDER BY row")]
     first = shards[-1].end if shards else 0
-    files = [_described(shard, os.path.relpath(vectors.folder / shard.file, path.parent)) for shard in shards]
+    files = [_shard_record(shard, os.path.relpath(vectors.folder / shard.file, path.parent)) for shard in shards]
     with storage_errors(f"write the snapshot {path}"):
         if len(tail):
             files.append(_write_tail(tail, first, path))
@@ -138,7 +138,7 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
     name = f"{path.stem}-rows-{first}-{first + len(tail)}-{sha256[:16]}.npy"
     with replacing(path.with_name(name)) as out:
         out.writelines(content)
-    return _described(ShardFile(first, len(tail), name, sha256), name)
+    return _shard_record(ShardFile(first, len(tail), name, sha256), name)
 
 
 def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> ShardFile:
@@ -150,7 +150,7 @@ def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> S
     return ShardFile(file=os.path.normpath(snapshot.parent / file), first=first, n_rows=n_rows, sha256=sha256)
 
 
-def _described(shard: ShardFile, file: str) -> dict[str, Any]:
+def _shard_record(shard: ShardFile, file: str) -> dict[str, Any]:
     return {
         "file": Path(file).as_posix(),
         "first": shard.first,

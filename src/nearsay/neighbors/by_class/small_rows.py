@@ -63,7 +63,7 @@ class SmallRows:
         self._starts = np.searchsorted(rows.labels, np.arange(n_classes + 1))
 
     @property
-    def at_once(self) -> int:
+    def block_size(self) -> int:
         """How many queries to search together."""
         return self.grouped.rows.block_size(QUERIES_AT_ONCE)
 

@@ -155,7 +155,7 @@ class SmallProducts:
         nearest = neighbor_search.no_neighbors(queries.n, k)
         classes = NearestClasses.to_fill(queries.n, self._rows.n_classes, members)
         table = NeighborTable(nearest.indices, nearest.distances, classes)
-        in_parallel(lambda part: self._fill(queries[part], table[part]), shares(queries.n, most=self._rows.at_once))
+        in_parallel(lambda part: self._fill(queries[part], table[part]), shares(queries.n, most=self._rows.block_size))
         return table
 
     def _fill(self, queries: Queries, table: NeighborTable) -> None:

@@ -12,7 +12,6 @@ costs what was written there.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -196,9 +195,3 @@ def close_clusters() -> None:
         if local is not None:
             local.close()
     _clients.clear()
-
-
-def worker_pids(cluster: Any) -> dict[str, int]:
-    """The process number of every worker, by its address."""
-    result: dict[str, int] = DaskCluster(cluster).client().run(os.getpid)
-    return result

@@ -139,7 +139,7 @@ class ShardedIndex:
     def query(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""
         k = check_n_neighbors(k, self._fitted.n_live)
-        return self.nearest(self.checked(Q), NO_ROWS, k)
+        return self.nearest(self.check_queries(Q), NO_ROWS, k)
 
     def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
         """The ``k`` nearest *other* rows of every row, or of some; −1 and +inf for a removed row."""
@@ -167,7 +167,7 @@ class ShardedIndex:
         except AttributeError:
             raise NotFitted("This index holds no rows yet. Call fit(where) first.") from None
 
-    def checked(self, Q: Any, name: str = "Q") -> np.ndarray:
+    def check_queries(self, Q: Any, name: str = "Q") -> np.ndarray:
         """Queries as the distance needs them."""
         rows: np.ndarray = self.distance_.check(Q, name=name, like=np.empty((0, self._fitted.n_columns)))
         return rows
@@ -246,7 +246,7 @@ class LabeledShards:
     def query(self, Q: Any, k: int, members: Sequence[int] | None = None, *, input_name: str = "Q") -> NeighborTable:
         """The ``k`` nearest rows of every query, −1 and +inf where there are fewer; with ``members``, the classes."""
         k = check_n_neighbors(k, MOST_ROWS)
-        return self._answered(self.search.checked(Q, input_name), NO_ROWS, k, members)
+        return self._answered(self.search.check_queries(Q, input_name), NO_ROWS, k, members)
 
     def leave_one_out(self, k: int, members: Sequence[int] | None = None, rows: Any = None) -> NeighborTable:
         """The same for every row, or for some, and the *other* rows. A removed row has no neighbors and no classes."""

@@ -127,18 +127,18 @@ def fit_softmax(
     ridges = np.append(np.full(n_columns - 1, ridge), 1e-3)
     curvature = np.sqrt(np.einsum("ij,ij->j", rows, rows) / 2 + ridges)
     scaled, ridges = (rows / curvature).astype(np.float32), (ridges / curvature**2)[:, None]
-    own = np.arange(n_rows), labels
+    of_truth = np.arange(n_rows), labels
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = flat.reshape(n_columns, n_classes)
         p = scaled @ weights.astype(np.float32)
         p -= p.max(axis=1, keepdims=True)
-        lost = -float(p[own].sum(dtype=np.float64))
+        lost = -float(p[of_truth].sum(dtype=np.float64))
         np.exp(p, out=p)
         total = p.sum(axis=1, keepdims=True)
         lost += float(np.log(total).sum(dtype=np.float64))
         p /= total
-        p[own] -= 1
+        p[of_truth] -= 1
         slope = (scaled.T @ p).astype(np.float64) + ridges * weights
         return lost + float((ridges * weights * weights).sum()) / 2, slope.ravel()
 

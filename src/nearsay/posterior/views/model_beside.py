@@ -115,7 +115,7 @@ class ModelBeside:
         if held_out is not None:
             self.model_ = self.model
             check_is_fitted(self.model_)
-            self.past_ = self._logs(_checked(held_out, (len(labels), len(self.classes)))).astype(np.float32)
+            self.past_ = self._logs(_check_held_out(held_out, (len(labels), len(self.classes)))).astype(np.float32)
             return self
         self._check_weights(sample_weight)
         self._learn(X, y, labels, np.arange(len(labels)) if order is None else order, sample_weight, groups)
@@ -300,7 +300,7 @@ def _drawn(rows: np.ndarray) -> np.ndarray:
     return rows[np.sort(np.random.default_rng(0).choice(len(rows), ROWS_TO_LEARN_FROM, replace=False))]
 
 
-def _checked(held_out: Any, expected: tuple[int, int]) -> np.ndarray:
+def _check_held_out(held_out: Any, expected: tuple[int, int]) -> np.ndarray:
     p = np.asarray(held_out, np.float64)
     if p.shape != expected:
         raise InputError(

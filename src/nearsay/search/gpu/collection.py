@@ -175,7 +175,7 @@ class GpuCollection:
         for part in self._batches(len(Q), room):
             rows_of_parts: list[Any] = []
             crowded = None
-            for rows, kept_rows, counts in self._kept(self._queries(Q[part]), k, room):
+            for rows, kept_rows, counts in self._listed_rows(self._queries(Q[part]), k, room):
                 valid = written(torch, counts, room.rows)
                 rows_of_parts.append(torch.where(valid, kept_rows.long() + rows.first, -1))
                 too_many = counts > room.rows
@@ -200,7 +200,7 @@ class GpuCollection:
         form_error = 0.0 if self.space.geometry.as_is else self.space.geometry.form_error(Q)
         return self.steps.prepared(self.space, Q, form_error)
 
-    def _kept(self, queries: GpuQueries, k: int, room: Room) -> Iterator[tuple[GpuRows, Any, Any]]:
+    def _listed_rows(self, queries: GpuQueries, k: int, room: Room) -> Iterator[tuple[GpuRows, Any, Any]]:
         """Each part of the rows, those that may be among the nearest, and their counts; above ``room`` if undecided."""
         steps, torch = self.steps, self.torch
         limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=self.device)
@@ -215,7 +215,7 @@ class GpuCollection:
         torch, steps, Q = self.torch, self.steps, self.brought(Q)
         measurable = self._measurable(Q)
         parts, undecided = [], torch.zeros(len(Q), dtype=torch.bool, device=self.device)
-        for rows, kept, counts in self._kept(self._queries(Q), n_listed, room):
+        for rows, kept, counts in self._listed_rows(self._queries(Q), n_listed, room):
             undecided |= counts > room.rows
             far = steps.measure(self.kind, measurable, rows, kept, counts, self.linear_map)
             parts.append(steps.order(kept, far, counts, left_out, rows.first, k))

@@ -254,7 +254,7 @@ class PreparedView:
         for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
             largest = max(largest, float(errors.max()))
             if size <= KEEP_UP_TO:
-                kept.append((first, self.products.kept(rows), half_norms.copy()))
+                kept.append((first, self.products.copied(rows), half_norms.copy()))
         return largest, kept or None
 
     def blocks(self, size: int) -> Iterator[Block]:

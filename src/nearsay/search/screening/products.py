@@ -44,7 +44,7 @@ class Products(Protocol):
         """Write ``left · rightᵀ`` to the float32 array ``out``."""
         ...
 
-    def kept(self, rows: Any) -> Any:
+    def copied(self, rows: Any) -> Any:
         """Prepared rows to be kept."""
         ...
 
@@ -61,7 +61,7 @@ class Float32Products:
     def into(self, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
         np.matmul(left, right.T, out=out)
 
-    def kept(self, rows: np.ndarray) -> np.ndarray:
+    def copied(self, rows: np.ndarray) -> np.ndarray:
         return rows.copy()  # they lie in the memory that the next block will use
 
 
@@ -131,7 +131,7 @@ class Int8Products:
 
         multiply(tile().moved_up(left.values), left.scales, *right.packed, out)
 
-    def kept(self, rows: Quantized) -> Quantized:
+    def copied(self, rows: Quantized) -> Quantized:
         return rows
 
 

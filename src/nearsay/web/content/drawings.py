@@ -34,7 +34,7 @@ def tree_drawing(tree: Sequence[dict[str, Any]], node: Any, path: Sequence[Any])
                 "x": x,
                 "y": y,
                 "link": "" if above is None else f"M{above[0]} {above[1] + RADIUS}V{y}H{x - RADIUS}",
-                "text": _fitting(each["word"], WIDTH - BAR - 40 - x - 2 * RADIUS),
+                "text": _shorten(each["word"], WIDTH - BAR - 40 - x - 2 * RADIUS),
                 "bar": round(BAR * each["probability"], 1),
                 "mark": "here" if each["node"] == node else "way" if each["node"] in path else "",
             }
@@ -42,7 +42,7 @@ def tree_drawing(tree: Sequence[dict[str, Any]], node: Any, path: Sequence[Any])
     return {"nodes": nodes, "width": WIDTH, "height": LINE * len(nodes), "bars_at": WIDTH - BAR}
 
 
-def _fitting(word: str, width: float) -> str:
+def _shorten(word: str, width: float) -> str:
     letters = max(int(width / LETTER), 4)
     return word if len(word) <= letters else word[: letters - 1] + "…"
 

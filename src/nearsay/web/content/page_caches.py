@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state.item_groups import group_rows
+from nearsay.collection.state.suggest.item_groups import group_rows
 from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.label_doubts import label_doubts

@@ -125,7 +125,7 @@ class ServedCollection:
         Nothing is learned here: where nothing was, the first query has it learned.
         """
         collection = self.collection
-        if collection.store.kept(LEARNED) is None:
+        if collection.store.latest_kept(LEARNED) is None:
             return None
         self._at_start = self.about()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nearsay.core.arrays import in_cache_lines
-from nearsay.errors import unknown_name
+from nearsay.errors import InputError, unknown_name
 
 ROWS = 16  # side by side
 DEEP = 4  # columns of a row together, as most instructions take them
@@ -124,6 +124,8 @@ def tile() -> Family:
         named = {each.name: each for each in FAMILIES}
         if forced not in named:
             raise unknown_name(f"tile in {FORCE}", forced, [*named, "none"])
+        if named[forced] is AMX and not _lent():
+            raise InputError(f"The system does not grant the AMX registers that {FORCE}={forced} needs. Unset it.")
         return named[forced]
     return families_here()[0] if forced != "none" and not why_no_tile() else ANY
 

@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 
 from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.collection.answers import Keyword
+from nearsay.collection.state.keywords.word_odds import WordOdds, WordPairs
 from nearsay.collection.state.live_views import LiveTransform
-from nearsay.collection.state.word_odds import WordOdds, WordPairs
 from nearsay.core.arrays import evenly, within_range
 from nearsay.core.parallel import one_blas_thread
 from nearsay.data.keywords import Keywords

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.answers import Keyword
-from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_views import LiveView, Voters
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.medoids import ComparedItems, greedy_medoids
+from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
 from nearsay.core.arrays import row_blocks
 
 MOST_GROUPS = 400

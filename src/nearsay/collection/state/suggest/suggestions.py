@@ -10,8 +10,8 @@ import numpy as np
 
 from nearsay.collection.answers import NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.item_groups import n_groups
-from nearsay.collection.state.medoids import ComparedItems, greedy_medoids
+from nearsay.collection.state.suggest.item_groups import n_groups
+from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.table import NeighborTable

@@ -1,0 +1,1 @@
+"""What to do next with a collection: likely mistakes, near-duplicates, groups, and items to label."""
