@@ -154,7 +154,7 @@ def test_json_lines_have_ids_keywords_and_details(tmp_path):
     (batch,) = source
     assert (batch.ids, batch.labels, batch.keywords) == (["7"], ["card"], [["card", "bank"]])
     assert batch.details == [{"at": '{"page": 1}', "text": "block it"}]
-    with pytest.raises(InputError, match="no column of texts by name"):
+    with pytest.raises(InputError, match="Name the column of texts"):
         read_source(written(tmp_path / "w.jsonl", '{"words": "block it"}\n'))
     with pytest.raises(InputError, match="no JSON objects"):
         read_source(written(tmp_path / "e.jsonl", "[1]\n"))
