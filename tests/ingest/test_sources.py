@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import random
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.files import read_rows
 from nearsay.errors import InputError, SavedFileError
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.ingest.test_damaged_sources import png_that_claims
 from tests.reference.sources import delivered
 
 TREE = Taxonomy.from_nested({"tree": {"broad": ["oak", "elm"], "needle": ["fir"]}})
@@ -96,16 +95,6 @@ def test_of_ten_thousand_rows_the_bad_ones_are_reported_by_line_and_reason_and_t
     np.testing.assert_array_equal(batch.X, [[row / 8, -row] for row in sorted(names)])
     assert visited[-1] == (10_000, 10_000) == (len(source), len(source))
     assert source.n_delivered == 9_900
-
-
-def png_that_claims(width: int, height: int) -> bytes:
-    """A PNG that says it is of that size, and is a few bytes long."""
-
-    def chunk(content: bytes) -> bytes:
-        return struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
-
-    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(header) + chunk(b"IDAT" + zlib.compress(b"\0" * 100))
 
 
 BAD_PICTURES = {

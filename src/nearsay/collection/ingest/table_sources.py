@@ -224,12 +224,13 @@ class ArraySource:
         rows, stem = self._rows, self.path.stem
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             numbers = list(range(self.n_rows)[block])
-            n = len(numbers)
+            ids = [f"{stem}:{row}" for row in numbers] if rows.ids is None else map(_text, rows.ids[block].tolist())
+            labels = [None] * len(numbers) if rows.y is None else map(_text, rows.y[block].tolist())
             yield RawRows(
                 numbers,
-                [f"{stem}:{row}" for row in numbers] if rows.ids is None else list(map(str, rows.ids[block].tolist())),
+                list(ids),
                 rows.X[block],
-                [None] * n if rows.y is None else [str(label).strip() or None for label in rows.y[block].tolist()],
-                [None] * n if self._keywords is None else list(self._keywords[block]),
+                [None if label is None else label.strip() or None for label in labels],
+                [None] * len(numbers) if self._keywords is None else list(self._keywords[block]),
                 [{} for _ in numbers],
             )

@@ -93,7 +93,7 @@ class TextFolder:
 
 def text_files(folder: Path) -> list[Path]:
     """The text files of a folder and its subfolders, relative to it, in order; hidden ones are left out."""
-    files = [path for path in folder.rglob("*") if path.suffix.lower() in TEXT_ENDINGS and path.is_file()]
+    files = [path for path in folder.rglob("*") if path.suffix.lower() in TEXT_ENDINGS and not path.is_dir()]
     names = [path.relative_to(folder) for path in files]
     return sorted(name for name in names if not any(part.startswith(".") for part in name.parts))
 
@@ -103,6 +103,8 @@ def read_text_file(folder: Path, name: Path) -> str:
     path = folder / name
     if leads_out(folder, path):
         raise InputError("the path leaves the folder, by a link")
+    if not path.is_file():
+        raise InputError("there is no such file")
     try:
         with open(path, "rb") as file:
             content = file.read(4 * LONGEST_TEXT + 4)

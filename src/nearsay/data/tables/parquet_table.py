@@ -61,7 +61,8 @@ class ParquetTable:
         kinds = [
             field.type.value_type if lists else field.type for field, lists in zip(fields, self.is_list, strict=True)
         ]
-        is_text = [not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)) for kind in kinds]
+        of_numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+        is_text = [not any(matches(kind) for matches in of_numbers) for kind in kinds]
         choices = choices.for_table(self.names, len(self.names))
         self.roles = choose_roles(self.names, is_text, choices, path.name, strict=strict)
         self._widths = {column: self._width(column) for column in self.roles.features}
@@ -82,8 +83,9 @@ class ParquetTable:
         except NearsayError:
             raise
         except Exception as error:  # pyarrow has errors of many kinds, not all of one family
+            why = " ".join(str(error).split()).rstrip(". ")
             raise SavedFileError(
-                f"{self.path.name} cannot be read as {self.format}: {error}. Copy or write it again."
+                f"{self.path.name} cannot be read as {self.format}: {why}. Copy or write it again."
             ) from error
 
     def _width(self, column: int) -> int:
