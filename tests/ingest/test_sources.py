@@ -529,6 +529,17 @@ def test_what_was_told_of_columns_holds_only_where_a_table_has_them(tmp_path):
         assert ids("new.npy") == ["new:0", "new:1"]
 
 
+def test_a_taxonomy_table_may_hold_several_trees_and_a_header(tmp_path):
+    lines = ["domain,intent", "bank,card", "bank,rate", "sky,rain", "sky,snow"]
+    (tmp_path / "tree.csv").write_text("\n".join(lines))
+    path = write_csv(tmp_path / "t.csv", [["x", "label"], [1, "card"], [2, "rain"], [3, "intent"]])
+    source = read_source(path, taxonomy=tmp_path / "tree.csv")
+    assert together(source).labels == ["card", "rain"]
+    assert source.taxonomy == Taxonomy.from_nested({"anything": {"bank": ["card", "rate"], "sky": ["rain", "snow"]}})
+    (tmp_path / "tree.csv").write_text("\n".join([*lines[1:], "anything,intent"]))
+    assert read_source(path, taxonomy=tmp_path / "tree.csv").taxonomy.root == "_anything"
+
+
 # ------------------------------------------------------------------ embeddings
 
 VECTORS = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)

@@ -172,11 +172,16 @@ def labels_of_folders(
     }
     if all(len(folder) <= 1 for folder in distinct):
         return None, label_of
-    root = ROOT
-    while any(root == node[-1] for node in nodes):
-        root = f"_{root}"
     paths = [folder for folder in distinct if folder]
-    return Taxonomy.from_paths(paths, by_path=by_path, root=root), label_of
+    return Taxonomy.from_paths(paths, by_path=by_path, root=root_above(node[-1] for node in nodes)), label_of
+
+
+def root_above(names: Iterable[str]) -> str:
+    """A name for the root above several trees, which none of their nodes has."""
+    root, taken = ROOT, set(names)
+    while root in taken:
+        root = f"_{root}"
+    return root
 
 
 class DescribedPictures:

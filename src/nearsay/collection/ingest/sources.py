@@ -21,7 +21,13 @@ from typing import Any
 from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
 from nearsay.collection.ingest.json_lines import JsonLines
 from nearsay.collection.ingest.picture_files import picture_within
-from nearsay.collection.ingest.picture_sources import Describe, DescribedPictures, FolderSource, described_by
+from nearsay.collection.ingest.picture_sources import (
+    Describe,
+    DescribedPictures,
+    FolderSource,
+    described_by,
+    root_above,
+)
 from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
 from nearsay.collection.ingest.table_sources import ArraySource, LanceSource, ParquetSource, TextSource, table_of_labels
 from nearsay.collection.ingest.text_sources import (
@@ -39,6 +45,7 @@ from nearsay.describe.folder import describe_paths
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError, unknown_name
 from nearsay.search.stored.lance import LANCE, is_lance
+from nearsay.taxonomy.edges import read_edges, without_header
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
@@ -208,7 +215,8 @@ def read_source(
     known_labels : names, optional
         Rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
-        Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept.
+        Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept. In a table,
+        several trees get a root above them.
     header : bool, optional
         Tables of text: whether the first line names the columns. By default that is guessed.
     like : {parameter: value}, optional
@@ -244,7 +252,7 @@ def read_source(
     "column 'species' is the label: the only other column of text"
     """
     path = Path("texts" if isinstance(src, list) else src)
-    tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
+    tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else _taxonomy_table(Path(taxonomy))
     known = like or {}
     label, keywords, id, names, text = (known.get(name) for name in READING)
     usual = ColumnChoices(label, keywords, id, names, text=text)
@@ -279,6 +287,14 @@ def read_source(
         strict=strict,
         on_progress=on_progress,
     )
+
+
+def _taxonomy_table(path: Path) -> Taxonomy:
+    """The taxonomy of a table of parents and children, with or without a header; several trees get a root."""
+    edges = without_header(read_edges(path))
+    parents, children = {parent for parent, _ in edges}, {child for _, child in edges}
+    several = len(parents - children) > 1
+    return Taxonomy.from_edges(edges, root=root_above(map(str, parents | children)) if several else None)
 
 
 def _has_texts(reader: Any) -> bool:
