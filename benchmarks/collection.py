@@ -190,13 +190,28 @@ def mistakes(measured: Measured, posterior: str) -> Rows:
 
 
 def indexing(measured: Measured, times: int) -> None:
-    """A file of arrays to a collection on disk; nothing is learned."""
-    path = measured.folder / "rows.npz"
-    np.savez(path, X=measured.X, y=np.array([f"class {c}" for c in measured.y]))
-    wall, processor = best_of_both(
-        lambda: index_source(path, measured.folder / f"indexed {next(measured.number)}", learn=False), times
-    )
-    measured.put(f"index npz: {len(measured.X) / wall:,.0f} rows a second", wall, processor)
+    """Files to a collection on disk, arrays and embeddings in Parquet; nothing is learned."""
+    for path in embedding_files(measured):
+        wall, processor = best_of_both(
+            lambda path=path: index_source(path, measured.folder / f"indexed {next(measured.number)}", learn=False),
+            times,
+        )
+        measured.put(f"index {path.name}: {len(measured.X) / wall:,.0f} rows a second", wall, processor)
+
+
+def embedding_files(measured: Measured) -> list[Path]:
+    """The rows as arrays, as one column of lists, and as a column for each number."""
+    import pyarrow
+    from pyarrow import parquet
+
+    labels, names = [f"class {c}" for c in measured.y], ("rows.npz", "lists.parquet", "columns.parquet")
+    arrays, lists, columns = (measured.folder / name for name in names)
+    np.savez(arrays, X=measured.X, y=np.array(labels))
+    vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(measured.X.ravel()), N_COLUMNS)
+    numbered = {f"f{column}": numbers.copy() for column, numbers in enumerate(measured.X.T)}
+    parquet.write_table(pyarrow.table({"vector": vectors, "label": labels}), lists)
+    parquet.write_table(pyarrow.table({**numbered, "label": labels}), columns)
+    return [arrays, lists, columns]
 
 
 def scikit_learn(measured: Measured, times: int) -> None:

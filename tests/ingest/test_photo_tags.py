@@ -209,16 +209,51 @@ def test_a_damaged_sidecar_is_named_and_the_picture_stays(tmp_path, seed):
     assert batch.labels[batch.ids.index("a/1.png")] == "wren"
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["<!DOCTYPE x [<!ENTITY a 'b'>]><x/>", "<a>" * 200, "", "<x/>", f"{HEAD}>{TAIL}" + " " * 2**23],
-    ids=["document type", "depth", "empty", "no rdf", "too large"],
-)
-def test_a_hostile_sidecar_is_refused(tmp_path, content):
-    pixels().save(tmp_path / "owl.png")
-    (tmp_path / "owl.xmp").write_text(content)
-    with pytest.raises(InputError, match="sidecar"):
-        photo_tags(tmp_path / "owl.png")
+XML = LIGHTROOM.encode()
+BAD_SIDECARS = {
+    "empty": (b"", "no element"),
+    "blank": (b"  \n", "no element"),
+    "text": (b"hello", "syntax error"),
+    "a picture": (b"\x89PNG\r\n\x1a\n", "not UTF-8"),
+    "cut in a tag": (XML[:100], "unclosed token"),
+    "cut in the middle": (XML[: len(XML) // 2], "damaged"),
+    "cut at the end": (XML[:-20], "unclosed token"),
+    "two documents": (XML + b"<a/>", "junk after"),
+    "bytes behind it": (XML + b"junk", "junk after"),
+    "a document type": (b'<!DOCTYPE x [<!ENTITY a "b">]>' + XML, "document type"),
+    "an unknown entity": (XML.replace(b"owl", b"&owl;"), "undefined entity"),
+    "an open entity": (XML.replace(b"owl", b"o&wl"), "invalid token"),
+    "an open tag": (XML.replace(b"owl", b"o<wl"), "invalid token"),
+    "NUL": (XML.replace(b"owl", b"o\0wl"), "invalid token"),
+    "a control character": (XML.replace(b"owl", b"o\x07wl"), "invalid token"),
+    "a character of number 0": (XML.replace(b"owl", b"&#0;"), "invalid character"),
+    "a character beyond unicode": (XML.replace(b"owl", b"&#x110000;"), "invalid character"),
+    "latin-1": (XML.replace(b"owl", b"o\xe9l"), "not UTF-8"),
+    "UTF-16": (LIGHTROOM.encode("utf-16"), "not UTF-8"),
+    "another encoding": (b'<?xml version="1.0" encoding="latin-1"?>' + XML, "written in latin-1"),
+    "no RDF": (b"<x/>", "holds no rdf:RDF"),
+    "too deep": (b"<a>" * 200, "deep in one another"),
+    "too large": (XML + b" " * 2**23, "more than 4 MiB"),
+    "a wrong end": (XML.replace(b"</rdf:RDF>", b"</rdf:rdf>"), "mismatched tag"),
+    "an unknown prefix": (b"<rdf:RDF/>", "unbound prefix"),
+    "an attribute twice": (XML.replace(b"<rdf:RDF", b'<rdf:RDF a="1" a="2"', 1), "duplicate attribute"),
+    "an attribute without quotes": (XML.replace(b"<rdf:RDF", b"<rdf:RDF a=1", 1), "invalid token"),
+    "a long namespace": (b'<a xmlns="' + b"x" * 5000 + b'">' + XML + b"</a>", "namespace of more than"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SIDECARS)
+def test_damage_of_a_sidecar_is_named_and_all_pictures_and_other_tags_stay(tmp_path, kind):
+    content, reason = BAD_SIDECARS[kind]
+    for name in "abc":
+        pixels().save(tmp_path / f"{name}.png")
+        (tmp_path / f"{name}.xmp").write_bytes(content if name == "b" else XML)
+    source = read_source(tmp_path, labels_from="tags")
+    (batch,) = list(source)
+    assert (batch.ids, batch.labels) == (["a.png", "b.png", "c.png"], ["owl", None, "owl"])
+    (told,) = [sentence for sentence in source.chosen if "cannot be read" in sentence]
+    assert told.startswith("1 picture has tags that cannot be read: 'b.png' (the sidecar ")
+    assert reason in told
 
 
 def test_a_sidecar_that_is_a_link_is_not_read(tmp_path):

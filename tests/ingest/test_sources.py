@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.collection.indexing import index_source, query_source
+from nearsay.collection.ingest import table_sources
 from nearsay.collection.ingest.batches import Batch
 from nearsay.collection.ingest.sources import Source, read_source
 from nearsay.collection.live import LiveCollection
 from nearsay.data.files import read_rows
 from nearsay.errors import InputError, SavedFileError
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.ingest.test_damaged_sources import png_that_claims
 from tests.reference.sources import delivered
 
 TREE = Taxonomy.from_nested({"tree": {"broad": ["oak", "elm"], "needle": ["fir"]}})
@@ -94,16 +95,6 @@ def test_of_ten_thousand_rows_the_bad_ones_are_reported_by_line_and_reason_and_t
     np.testing.assert_array_equal(batch.X, [[row / 8, -row] for row in sorted(names)])
     assert visited[-1] == (10_000, 10_000) == (len(source), len(source))
     assert source.n_delivered == 9_900
-
-
-def png_that_claims(width: int, height: int) -> bytes:
-    """A PNG that says it is of that size, and is a few bytes long."""
-
-    def chunk(content: bytes) -> bytes:
-        return struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
-
-    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(header) + chunk(b"IDAT" + zlib.compress(b"\0" * 100))
 
 
 BAD_PICTURES = {
@@ -536,3 +527,86 @@ def test_what_was_told_of_columns_holds_only_where_a_table_has_them(tmp_path):
         assert ids("new.csv", id_column="name") == ["n1", "n2"]
         assert ids("new.npz") == ["x", "y"]
         assert ids("new.npy") == ["new:0", "new:1"]
+
+
+def test_a_taxonomy_table_may_hold_several_trees_and_a_header(tmp_path):
+    lines = ["domain,intent", "bank,card", "bank,rate", "sky,rain", "sky,snow"]
+    (tmp_path / "tree.csv").write_text("\n".join(lines))
+    path = write_csv(tmp_path / "t.csv", [["x", "label"], [1, "card"], [2, "rain"], [3, "intent"]])
+    source = read_source(path, taxonomy=tmp_path / "tree.csv")
+    assert together(source).labels == ["card", "rain"]
+    assert source.taxonomy == Taxonomy.from_nested({"anything": {"bank": ["card", "rate"], "sky": ["rain", "snow"]}})
+    (tmp_path / "tree.csv").write_text("\n".join([*lines[1:], "anything,intent"]))
+    assert read_source(path, taxonomy=tmp_path / "tree.csv").taxonomy.root == "_anything"
+
+
+# ------------------------------------------------------------------ embeddings
+
+VECTORS = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+KINDS = ["a" if row % 2 else "b" for row in range(40)]
+
+
+def write_vectors(folder: Path, kind: str) -> Path:
+    """The same vectors as one column of lists, or a column for each number."""
+    if kind == "npz":
+        np.savez(folder / "t.npz", X=VECTORS, y=KINDS)
+        return folder / "t.npz"
+    numbered = {f"f{column}": VECTORS[:, column].tolist() for column in range(16)}
+    if kind == "csv":
+        lines = [[*row, kind] for row, kind in zip(VECTORS.tolist(), KINDS, strict=True)]
+        return write_csv(folder / "t.csv", [[*numbered, "label"], *lines])
+    if kind == "jsonl":
+        lines = [{"vector": row, "label": kind} for row, kind in zip(VECTORS.tolist(), KINDS, strict=True)]
+        (folder / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        return folder / "t.jsonl"
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    lists = {"vector": pyarrow.array(VECTORS.tolist(), pyarrow.list_(pyarrow.float32()))}
+    table = pyarrow.table({**(numbered if kind == "parquet by column" else lists), "label": KINDS})
+    parquet.write_table(table, folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "jsonl", "parquet", "parquet by column"])
+def test_an_embedding_is_one_vector_however_it_is_written(tmp_path, kind):
+    made = index_source(write_vectors(tmp_path, kind), tmp_path / "made", metric="cosine", learn=False)
+    assert (made.n_items, made.n_labels, made.problems) == (40, 2, [])
+    with LiveCollection.open(tmp_path / "made") as collection:
+        assert collection.store.settings["metric"] == "cosine"
+        assert "feature_groups" not in collection.store.settings
+        np.testing.assert_array_equal(collection.store.vectors(range(40)), VECTORS)
+
+
+def test_a_lance_data_set_is_read_as_a_parquet_table_is(tmp_path, monkeypatch):
+    """Its data set is one of pyarrow, so another of those takes its place here."""
+    dataset = pytest.importorskip("pyarrow.dataset")
+    path = write_vectors(tmp_path, "parquet")
+    (tmp_path / "t.lance").mkdir()
+    monkeypatch.setattr(table_sources, "newest_version", lambda where: dataset.dataset(path))
+    source, other = read_source(tmp_path / "t.lance"), read_source(path)
+    batch, expected = together(source), together(other)
+    np.testing.assert_array_equal(batch.X, expected.X)
+    assert (batch.labels, batch.ids, source.feature_groups) == (KINDS, expected.ids, {"vector": slice(0, 16)})
+
+
+def test_numbers_in_json_lines_are_columns_or_vectors_and_bad_ones_are_named(tmp_path):
+    good = [{"vector": [row, 1.5, True], "width": row, "kind": "ab"[row % 2]} for row in range(60)]
+    bad = {
+        "2 numbers; most rows have 3": {"vector": [1, 2]},
+        "holds nothing": {"vector": None},
+        "'wide' is not a number": {"vector": [1, "wide", 2]},
+        "'broad' is not a number": {"width": "broad"},
+        "holds inf": {"width": 10**400},
+        "no number in column 'width'": {"width": None},
+        "no number in column 'vector[2]'": {"vector": [1, 2, None]},
+    }
+    lines = [*good, *({**good[0], **each} for each in bad.values())]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    source = read_source(tmp_path / "t.jsonl")
+    batch = together(source)
+    np.testing.assert_array_equal(batch.X, [[row, 1.5, 1, row] for row in range(60)])
+    assert source.feature_groups == {"vector": slice(0, 3), "width": slice(3, 4)}
+    for problem, (line, reason) in zip(source.problems, enumerate(bad, start=61), strict=True):
+        assert problem.line == line
+        assert reason in problem.reason

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from nearsay.collection.ingest.sources import read_source
-from nearsay.describe.texts.text_descriptor import LONGEST_TEXT
 from nearsay.errors import InputError
 
 GOOD = [("where is my card", "card"), ("block this card", "card"), ("will it rain", "rain")]
@@ -25,39 +22,6 @@ def read(path, **options):
     texts = [details["text"] for batch in batches for details in batch.details]
     labels = [label for batch in batches for label in batch.labels]
     return texts, labels, [(problem.line, problem.reason) for problem in source.problems]
-
-
-# (the damaged line or lines of a csv file, what the problem says)
-BAD_LINES = {
-    "empty": (b",card", "the text is empty"),
-    "blank": (b'"   ",card', "the text is empty"),
-    "blank in unicode": ("\u2003\u00a0,card".encode(), "the text is empty"),
-    "NUL": (b"a\0b,card", "U+0000"),
-    "NUL at the end": (b"where is it\0,card", "U+0000"),
-    "latin-1": (b"caf\xe9 is closed,card", "not UTF-8"),
-    "cut UTF-8": (b"caf\xc3,card", "not UTF-8"),
-    "a surrogate": (b"\xed\xa0\x80 text,card", "not UTF-8"),
-    "too long": (b"x" * (LONGEST_TEXT + 1) + b",card", "100,001 characters"),
-    "10 MB": (b"word " * 2_000_000 + b",card", "field limit"),
-    "10 MB in quotes": (b'"' + b"word " * 2_000_000 + b'",card', "field limit"),
-    "too few cells": (b"where is it", "it has 1 cells, the table 2 columns"),
-    "too many cells": (b"where, is, it", "it has 3 cells, the table 2 columns"),
-    "a quote that stays open": (b'"where is it,card', "a quoted cell is not closed"),
-    "a quote within": (b'"where" is it,card', "expected after"),
-    "a label that is a control character": (b"where is it,\x07", "control character U+0007"),
-    "a label that is too long": (b"where is it," + b"y" * 5000, "5,000 characters"),
-    "a label that is not UTF-8": (b"where is it,\xff", "not UTF-8"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_LINES)
-def test_a_damaged_line_of_a_table_is_named_and_the_rest_is_read(tmp_path, name):
-    bad, reason = BAD_LINES[name]
-    lines = [b"text,intent", *(f"{text},{label}".encode() for text, label in GOOD[:2]), bad, b"will it rain,rain"]
-    texts, labels, problems = read(written(tmp_path / "t.csv", b"\n".join(lines) + b"\n"), text_column="text")
-    assert list(zip(texts, labels, strict=True)) == GOOD
-    assert [line for line, _ in problems] == [4]
-    assert reason in problems[0][1]
 
 
 def test_a_damaged_line_is_an_error_if_strict(tmp_path):
@@ -113,48 +77,13 @@ def test_a_number_in_a_column_of_texts_is_a_text_in_a_table_and_none_in_json(tmp
     )  # fmt: skip
 
 
-BAD_OBJECTS = {
-    "no JSON": (b"{text: no}", "not JSON"),
-    "cut": (b'{"text": "where', "not JSON"),
-    "a list": (b'["where is it"]', "no JSON object"),
-    "a text": (b'"where is it"', "no JSON object"),
-    "null": (b"null", "no JSON object"),
-    "no text": (b'{"intent": "card"}', "the text is missing"),
-    "null text": (b'{"text": null}', "the text is missing"),
-    "a number": (b'{"text": 7}', "a number"),
-    "a huge number": (b'{"text": ' + b"9" * 10_000 + b"}", "not JSON"),
-    "a list as text": (b'{"text": ["a", "b"]}', "a list"),
-    "an object": (b'{"text": {"a": "b"}}', "an object"),
-    "true": (b'{"text": true}', "true or false"),
-    "NaN": (b'{"text": NaN}', "missing"),
-    "deep": (b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
-    "latin-1": (b'{"text": "caf\xe9"}', "not UTF-8"),
-    "a lone surrogate": (rb'{"text": "\ud800"}', "not UTF-8"),
-    "NUL": (rb'{"text": "a\u0000b"}', "U+0000"),
-    "empty": (b'{"text": " "}', "the text is empty"),
-    "too long": (b'{"text": "' + b"x" * (LONGEST_TEXT + 1) + b'"}', "100,001 characters"),
-    "17 MB": (b'{"text": "' + b"x" * (17 << 20) + b'"}', "more than 16,777,216 bytes"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_OBJECTS)
-def test_a_damaged_line_of_json_is_named_and_the_rest_is_read(tmp_path, name):
-    bad, reason = BAD_OBJECTS[name]
-    good = [json.dumps({"text": text, "intent": label}).encode() for text, label in GOOD]
-    path = written(tmp_path / "t.jsonl", b"\n".join([*good[:2], bad, b"", good[2]]) + b"\n")
-    texts, labels, problems = read(path, label_column="intent")
-    assert list(zip(texts, labels, strict=True)) == GOOD
-    assert [line for line, _ in problems] == [3]
-    assert reason in problems[0][1]
-
-
 def test_json_lines_have_ids_keywords_and_details(tmp_path):
     lines = '{"id": 7, "message": "block it", "tags": ["card", "bank"], "label": "card", "at": {"page": 1}}\n'
     source = read_source(written(tmp_path / "t.ndjson", lines))
     (batch,) = source
     assert (batch.ids, batch.labels, batch.keywords) == (["7"], ["card"], [["card", "bank"]])
     assert batch.details == [{"at": '{"page": 1}', "text": "block it"}]
-    with pytest.raises(InputError, match="no column of texts by name"):
+    with pytest.raises(InputError, match="Name the column of texts"):
         read_source(written(tmp_path / "w.jsonl", '{"words": "block it"}\n'))
     with pytest.raises(InputError, match="no JSON objects"):
         read_source(written(tmp_path / "e.jsonl", "[1]\n"))

@@ -248,6 +248,23 @@ def read_edges(path: Path) -> list[Edge]:
     return edges
 
 
+def without_header(edges: list[Edge]) -> list[Edge]:
+    """The pairs of a table without a first one that only names its columns.
+
+    That is one whose names come nowhere else, where all other parents have several children.
+
+    >>> without_header([("kind", "breed"), ("dog", "corgi"), ("dog", "poodle")])
+    [('dog', 'corgi'), ('dog', 'poodle')]
+    >>> without_header([("dog", "corgi"), ("cat", "persian")])
+    [('dog', 'corgi'), ('cat', 'persian')]
+    """
+    others = edges[1:]
+    n_children = Counter(parent for parent, _ in others)
+    known = {name for edge in others for name in edge}
+    isolated = known.isdisjoint(edges[0]) and min(n_children.values(), default=0) > 1
+    return others if isolated else edges
+
+
 def write_edges(edges: Iterable[Edge], path: Path) -> None:
     """A header and a line for each pair, as ``read_edges`` reads them."""
     with replacing(path) as out, as_text(out) as text:

@@ -28,6 +28,8 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Described in one call: an encoder works in batches.
 PICTURES_AT_ONCE = 256
+# Pictures whose tags cannot be read, in one sentence.
+NAMED_DAMAGED = 5
 ROOT = "anything"
 
 # Paths of pictures to one row for each that could be described, and those that could not.
@@ -116,26 +118,28 @@ class FolderSource:
 
 def _tags_of(folder: Path, names: list[Path]) -> tuple[dict[Path, PhotoTags], list[str]]:
     """The tags of every picture, and a sentence where some cannot be read; the pictures themselves may well be."""
-    tags: dict[Path, PhotoTags] = {}
-    damaged: list[tuple[Path, str]] = []
 
-    def read(name: Path) -> PhotoTags | InputError:
+    def read(name: Path) -> PhotoTags | str:
         try:
-            return photo_tags(picture_within(folder, name.as_posix()))
+            path = picture_within(folder, name.as_posix())
+        except (InputError, OSError):  # what is wrong with the picture itself is said when it is described
+            return PhotoTags()
+        try:
+            return photo_tags(path)
         except (InputError, OSError) as error:
-            return InputError(str(error))
+            return str(error)
 
-    for name, read_tags in zip(names, in_parallel(read, names), strict=True):
-        if isinstance(read_tags, PhotoTags):
-            tags[name] = read_tags
+    tags, damaged = dict.fromkeys(names, PhotoTags()), []
+    for name, given in zip(names, in_parallel(read, names), strict=True):
+        if isinstance(given, PhotoTags):
+            tags[name] = given
         else:
-            tags[name] = PhotoTags()
-            damaged.append((name, str(read_tags)))
+            damaged.append(f"{shown_name(name.as_posix())!r} ({given})")
     if not damaged:
         return tags, []
-    first, why = damaged[0]
     n = "1 picture has" if len(damaged) == 1 else f"{len(damaged):,} pictures have"
-    return tags, [f"{n} tags that cannot be read, first {shown_name(first.as_posix())!r}: {why}"]
+    more = f" and {len(damaged) - NAMED_DAMAGED:,} more" * (len(damaged) > NAMED_DAMAGED)
+    return tags, [f"{n} tags that cannot be read: {', '.join(damaged[:NAMED_DAMAGED])}{more}"]
 
 
 def _sentence(words: str | None) -> str:
@@ -168,11 +172,16 @@ def labels_of_folders(
     }
     if all(len(folder) <= 1 for folder in distinct):
         return None, label_of
-    root = ROOT
-    while any(root == node[-1] for node in nodes):
-        root = f"_{root}"
     paths = [folder for folder in distinct if folder]
-    return Taxonomy.from_paths(paths, by_path=by_path, root=root), label_of
+    return Taxonomy.from_paths(paths, by_path=by_path, root=root_above(node[-1] for node in nodes)), label_of
+
+
+def root_above(names: Iterable[str]) -> str:
+    """A name for the root above several trees, which none of their nodes has."""
+    root, taken = ROOT, set(names)
+    while root in taken:
+        root = f"_{root}"
+    return root
 
 
 class DescribedPictures:

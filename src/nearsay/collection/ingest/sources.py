@@ -19,15 +19,21 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
+from nearsay.collection.ingest.json_lines import JsonLines
 from nearsay.collection.ingest.picture_files import picture_within
-from nearsay.collection.ingest.picture_sources import Describe, DescribedPictures, FolderSource, described_by
+from nearsay.collection.ingest.picture_sources import (
+    Describe,
+    DescribedPictures,
+    FolderSource,
+    described_by,
+    root_above,
+)
 from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
-from nearsay.collection.ingest.table_sources import ArraySource, ParquetSource, TextSource, table_of_labels
+from nearsay.collection.ingest.table_sources import ArraySource, LanceSource, ParquetSource, TextSource, table_of_labels
 from nearsay.collection.ingest.text_sources import (
     TEXT_ENDINGS,
     DescribedTexts,
     DescribeTexts,
-    JsonLines,
     TextFolder,
     TextLines,
     text_files,
@@ -38,6 +44,8 @@ from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError, unknown_name
+from nearsay.search.stored.lance import LANCE, is_lance
+from nearsay.taxonomy.edges import read_edges, without_header
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
@@ -45,7 +53,7 @@ Progress = Callable[[int, int], None]
 READING = ("label_column", "keywords_column", "id_column", "header", "text_column")
 LABELS_FROM = ("folder", "tags", "column")
 JSON_LINES = (".jsonl", ".ndjson")
-ENDINGS = (".csv", ".tsv", ".txt", ".parquet", *JSON_LINES, ".npz", ".npy")
+ENDINGS = (".csv", ".tsv", ".txt", ".parquet", LANCE, *JSON_LINES, ".npz", ".npy")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -180,12 +188,13 @@ def read_source(
     Parameters
     ----------
     src
-        ``.csv``, ``.tsv``, ``.txt``, ``.parquet``
+        ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.lance``
             A table of numbers, with columns of labels, keywords and ids; other columns of text are kept as details.
             A table without numbers may name pictures that lie in its folder (a column ``path``, ``image``, ``file`` …),
             or hold texts (``text``, ``sentence``, ``message`` …).
         ``.jsonl``, ``.ndjson``
-            An object a line, with a text in one of its keys.
+            An object a line, its keys as columns: a list of numbers is a vector. Where there is none, a text that is
+            known by its name comes before numbers.
         ``.npz``, ``.npy``
             Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones with an array ``words``.
         a picture
@@ -206,7 +215,8 @@ def read_source(
     known_labels : names, optional
         Rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
-        Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept.
+        Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept. In a table,
+        several trees get a root above them.
     header : bool, optional
         Tables of text: whether the first line names the columns. By default that is guessed.
     like : {parameter: value}, optional
@@ -242,7 +252,7 @@ def read_source(
     "column 'species' is the label: the only other column of text"
     """
     path = Path("texts" if isinstance(src, list) else src)
-    tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
+    tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else _taxonomy_table(Path(taxonomy))
     known = like or {}
     label, keywords, id, names, text = (known.get(name) for name in READING)
     usual = ColumnChoices(label, keywords, id, names, text=text)
@@ -251,10 +261,10 @@ def read_source(
     if labels_from is None and like is not None and path.is_dir():
         labels_from = like.get("labels_from")
     reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
-    groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
+    groups, folder = reader.feature_groups, path if _is_folder(path) else path.parent
     if isinstance(reader, FolderSource | TextFolder) and labels is None and tree is None:
         tree = reader.taxonomy
-    texts = isinstance(reader, TextFolder | TextLines) or (path.is_file() and _has_texts(reader))
+    texts = isinstance(reader, TextFolder | TextLines) or _has_texts(reader)
     pictures = not texts and (isinstance(reader, FolderSource) or not reader.columns)
     if texts:
         reader = DescribedTexts(reader, describe_texts)
@@ -279,18 +289,32 @@ def read_source(
     )
 
 
+def _taxonomy_table(path: Path) -> Taxonomy:
+    """The taxonomy of a table of parents and children, with or without a header; several trees get a root."""
+    edges = without_header(read_edges(path))
+    parents, children = {parent for parent, _ in edges}, {child for _, child in edges}
+    several = len(parents - children) > 1
+    return Taxonomy.from_edges(edges, root=root_above(map(str, parents | children)) if several else None)
+
+
 def _has_texts(reader: Any) -> bool:
     roles = getattr(reader, "roles", None)
     return roles is not None and roles.text is not None
 
 
+def _is_folder(path: Path) -> bool:
+    """Whether it is a folder of files; a Lance data set is a table."""
+    return path.is_dir() and not is_lance(path)
+
+
 def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_texts: bool) -> Any:
     if labels_from is not None and labels_from not in LABELS_FROM:
         raise unknown_name("source of labels", labels_from, LABELS_FROM)
-    if labels_from is not None and path.exists() and path.is_dir() == (labels_from == "column"):
-        what = "a folder of pictures: they are labeled by folder or tags" if path.is_dir() else "labeled by a column"
+    is_folder = _is_folder(path)
+    if labels_from is not None and path.exists() and is_folder == (labels_from == "column"):
+        what = "a folder of pictures: they are labeled by folder or tags" if is_folder else "labeled by a column"
         raise InputError(f"{path.name} is {what}, not by {labels_from}. Leave --labels-from out.")
-    if path.is_dir():
+    if is_folder:
         columns = (choices.label, choices.keywords, choices.id, choices.header, choices.text)
         if any(given is not None for given in columns):
             raise InputError(f"{path} is a folder and has no columns. Pass labels=, a table of labels by path.")
@@ -321,7 +345,7 @@ def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_text
         return TextSource(path, choices)
     if choices.header is not None:
         raise InputError(f"Only a table of text may have a header or not; {path.name} is none. Leave header= out.")
-    return ParquetSource(path, choices) if ending == ".parquet" else ArraySource(path, choices)
+    return {".parquet": ParquetSource, LANCE: LanceSource}.get(ending, ArraySource)(path, choices)
 
 
 def _describe_pictures(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:

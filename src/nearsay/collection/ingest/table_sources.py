@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from nearsay.data.tables.parquet_table import ParquetTable
 from nearsay.data.tables.text_format import Record, numbers_of
 from nearsay.data.tables.text_table import TextTable
 from nearsay.errors import InputError
+from nearsay.search.stored.lance import newest_version
 
 ROWS_AT_ONCE = 4096
 
@@ -116,7 +117,7 @@ class ParquetSource(ParquetTable):
     def _raw_rows(self, batch: Any, start: int) -> RawRows:
         roles, n = self.roles, batch.num_rows
         refused: dict[int, str] = {}
-        blocks = [self.block(batch.column(column), column, refused).astype(np.float64) for column in roles.features]
+        blocks = [self.block(batch.column(column), column, refused) for column in roles.features]
         rows = list(range(start, start + n))
         ids = [f"{self.path.stem}:{row}" for row in rows] if roles.id is None else _texts(batch, roles.id)
         details: list[dict[str, str]] = [{} for _ in rows]
@@ -129,7 +130,7 @@ class ParquetSource(ParquetTable):
         return RawRows(
             rows,
             [id.strip() for id in ids],
-            np.hstack(blocks) if blocks else np.zeros((n, 0)),
+            _as_floats(np.hstack(blocks)) if blocks else np.zeros((n, 0)),
             [None] * n if roles.label is None else [cell.strip() or None for cell in _texts(batch, roles.label)],
             self._keywords(batch),
             details,
@@ -143,6 +144,20 @@ class ParquetSource(ParquetTable):
         if self.is_list[column]:
             return [None if cell is None else _words(cell) for cell in batch.column(column).to_pylist()]
         return [split_keywords(cell, self._separator) for cell in _texts(batch, column)]
+
+
+class LanceSource(ParquetSource):
+    """The rows of a Lance data set, at its newest version."""
+
+    format = "a Lance data set"
+
+    def _open(self) -> tuple[Any, int, Callable[[], Iterator[Any]]]:
+        data = newest_version(str(self.path))
+        return data.schema, data.count_rows(), lambda: iter(data.to_batches(batch_size=ROWS_AT_ONCE))
+
+
+def _as_floats(X: np.ndarray) -> np.ndarray:
+    return X if X.dtype == np.float32 else X.astype(np.float64)
 
 
 def _texts(batch: Any, column: int) -> list[str]:
@@ -209,12 +224,13 @@ class ArraySource:
         rows, stem = self._rows, self.path.stem
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             numbers = list(range(self.n_rows)[block])
-            n = len(numbers)
+            ids = [f"{stem}:{row}" for row in numbers] if rows.ids is None else map(_text, rows.ids[block].tolist())
+            labels = [None] * len(numbers) if rows.y is None else map(_text, rows.y[block].tolist())
             yield RawRows(
                 numbers,
-                [f"{stem}:{row}" for row in numbers] if rows.ids is None else list(map(str, rows.ids[block].tolist())),
+                list(ids),
                 rows.X[block],
-                [None] * n if rows.y is None else [str(label).strip() or None for label in rows.y[block].tolist()],
-                [None] * n if self._keywords is None else list(self._keywords[block]),
+                [None if label is None else label.strip() or None for label in labels],
+                [None] * len(numbers) if self._keywords is None else list(self._keywords[block]),
                 [{} for _ in numbers],
             )

@@ -23,7 +23,7 @@ def read_npy(path: Path, label: Column | None, id: Column | None, groups: Mappin
     if label is None and default.exists():
         label = str(default)
     y, ids = (None if other is None else _load_array(Path(str(other))) for other in (label, id))
-    return LabeledRows(_as_rows(_load_array(path)), y, groups or {}, ids, path.stem)
+    return _labeled_rows(path, _load_array(path), y, groups or {}, ids)
 
 
 def read_npz(path: Path, label: Column | None, id: Column | None, groups: Mapping[str, slice] | None) -> LabeledRows:
@@ -44,7 +44,15 @@ def rows_of(
         raise InputError(
             f"{path.name} holds {', '.join(sorted(arrays))}; none is called X, and {len(matrices)} could be the rows."
         )
-    return LabeledRows(_as_rows(arrays["X" if "X" in arrays else matrices[0]]), y, groups, ids, path.stem)
+    return _labeled_rows(path, arrays["X" if "X" in arrays else matrices[0]], y, groups, ids)
+
+
+def _labeled_rows(path: Path, X: np.ndarray, y: Any, groups: Mapping[str, slice], ids: Any) -> LabeledRows:
+    """The arrays of a file as rows; items of more dimensions (images) become rows, too."""
+    try:
+        return LabeledRows(X.reshape(len(X), math.prod(X.shape[1:])) if X.ndim > 2 else X, y, groups, ids, path.stem)
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from error
 
 
 def named_array(
@@ -110,11 +118,6 @@ def _load(path: Path) -> np.ndarray | dict[str, Any]:
         # numpy takes whatever does not begin as an array or an archive for a pickle, and offers to load it.
         why = "it does not begin as a numpy file" if "allow_pickle" in str(error) else str(error)
         raise SavedFileError(f"{path.name} cannot be read as numpy arrays: {why}. Copy or save it again.") from error
-
-
-def _as_rows(X: np.ndarray) -> np.ndarray:
-    """Items of more dimensions (images) as rows."""
-    return X.reshape(len(X), math.prod(X.shape[1:])) if X.ndim > 2 else X
 
 
 def write_npz(rows: LabeledRows, out: IO[bytes]) -> None:

@@ -5,8 +5,9 @@ A column of lists of numbers stands for several columns; one of lists of words h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +26,7 @@ from nearsay.data.tables.columns import (
 )
 from nearsay.errors import InputError, NearsayError, SavedFileError, require
 
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE, BYTES_AT_ONCE = 4096, 1 << 16
 
 
 class ParquetTable:
@@ -39,15 +40,15 @@ class ParquetTable:
     is_list : whether each column holds lists
     """
 
+    format = "parquet"
+
     def __init__(self, path: Path, choices: ColumnChoices, *, strict: bool = False) -> None:
         self.path = path
-        parquet = require("pyarrow.parquet", "parquet")
         types: Any = require("pyarrow.types", "parquet")
         with self.reading():
-            self._file = parquet.ParquetFile(path)
-            fields = list(self._file.schema_arrow)
-            self.first = next(self._file.iter_batches(batch_size=ROWS_AT_ONCE), None)
-            self.n_rows = int(self._file.metadata.num_rows)
+            schema, self.n_rows, self._batches = self._open()
+            self.first = next(self._batches(), None)
+        fields = list(schema)
         self.names = [field.name for field in fields]
         if len(set(self.names)) < len(self.names):
             raise InputError(
@@ -60,10 +61,19 @@ class ParquetTable:
         kinds = [
             field.type.value_type if lists else field.type for field, lists in zip(fields, self.is_list, strict=True)
         ]
-        is_text = [not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)) for kind in kinds]
+        of_numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+        is_text = [not any(matches(kind) for matches in of_numbers) for kind in kinds]
         choices = choices.for_table(self.names, len(self.names))
         self.roles = choose_roles(self.names, is_text, choices, path.name, strict=strict)
         self._widths = {column: self._width(column) for column in self.roles.features}
+
+    def _open(self) -> tuple[Any, int, Callable[[], Iterator[Any]]]:
+        """The schema, the number of rows, and what gives them as record batches."""
+        parquet = require("pyarrow.parquet", "parquet")
+        # Read as it is needed: a row group that waits in memory as it is on disk would count twice.
+        self._file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=BYTES_AT_ONCE)
+        batches = partial(self._file.iter_batches, batch_size=ROWS_AT_ONCE)
+        return self._file.schema_arrow, int(self._file.metadata.num_rows), batches
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -73,8 +83,9 @@ class ParquetTable:
         except NearsayError:
             raise
         except Exception as error:  # pyarrow has errors of many kinds, not all of one family
+            why = " ".join(str(error).split()).rstrip(". ")
             raise SavedFileError(
-                f"{self.path.name} cannot be read as parquet: {error}. Copy or write it again."
+                f"{self.path.name} cannot be read as {self.format}: {why}. Copy or write it again."
             ) from error
 
     def _width(self, column: int) -> int:
@@ -100,7 +111,7 @@ class ParquetTable:
 
     def batches(self) -> Iterator[Any]:
         """The rows as record batches."""
-        batches = self._file.iter_batches(batch_size=ROWS_AT_ONCE)
+        batches = self._batches()
         while True:
             with self.reading():
                 batch = next(batches, None)

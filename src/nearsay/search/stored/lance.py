@@ -46,7 +46,7 @@ def lance_fragments(where: Any, columns: Sequence[str] | None) -> list[LanceFrag
     """The fragments of a data set at its newest version, or of one that was opened at some version."""
     path = full_path(where if isinstance(where, str | os.PathLike) else where.uri)
     try:
-        data = _newest(path) if isinstance(where, str | os.PathLike) else where
+        data = newest_version(path) if isinstance(where, str | os.PathLike) else where
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is not a Lance data set that can be read ({_first_line(error)}).") from error
     schema = arrow_rows.flat_schema(data.schema)
@@ -112,7 +112,8 @@ def _fragment(path: str, version: int, number: int) -> Any:
     return fragment
 
 
-def _newest(path: str) -> Any:
+def newest_version(path: str) -> Any:
+    """A data set, opened at its newest version: a ``pyarrow.dataset.Dataset``."""
     return require("lance", "lance").dataset(path)
 
 
