@@ -40,6 +40,7 @@ ANSWERS = st.builds(
     neighbors=st.lists(st.tuples(TEXT, st.none() | TEXT, SHARE, SHARE), max_size=2),
     novelty=OPTIONAL_SHARE,
     twin_of=st.none() | TEXT,
+    models=st.none() | TEXT,
     version=st.none() | st.integers(0, 9),
     path=st.none() | TEXT,
     hedges=st.lists(

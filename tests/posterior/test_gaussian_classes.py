@@ -144,7 +144,6 @@ def test_classes_that_only_their_spread_tells_apart_are_told_apart(settings_):
     Q, truth = clouds(600, seed=1)
     clf = NeighborClassifier(**settings_).fit(X, y)
     assert clf.choices_.chosen.distances[-len(COMPANIONS) :] == tuple(COMPANIONS)
-    assert not clf.choices_.chosen.beside
     lost = -np.log(clf.predict_proba(Q)[np.arange(600), truth])
     neighbors = NeighborClassifier(5, posterior="pooled").fit(X, y)
     lost_by_neighbors = -np.log(neighbors.predict_proba(Q)[np.arange(600), truth])

@@ -71,6 +71,8 @@ class Answer(InWords):
         (id, label, distance, weight, text), the nearest first.
     compared : list of str
         Of a table with words or gaps: how each neighbor is like the item ("same plan, income 41,000 against 39,500").
+    models : str or None
+        What the models in the pool say, in a sentence.
     novelty : float or None
         The share of items here that are less unusual.
     twin_of : str or None
@@ -114,6 +116,7 @@ class Answer(InWords):
     tree: list[dict[str, Any]] = field(default_factory=list)
     compared: list[str] = field(default_factory=list)
     item_text: str | None = None
+    models: str | None = None
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -139,6 +142,8 @@ class Answer(InWords):
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.compared:
             lines.append(f"The nearest: {self.compared[0]}.")
+        if self.models is not None:
+            lines.append(self.models)
         if self.twin_of is not None:
             lines.append(f"A twin of {self.twin_of!r}.")
         if self.unusual:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import places_among
@@ -35,6 +34,7 @@ from nearsay.posterior.methods.named import Auto, PosteriorName, is_auto
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
 from nearsay.posterior.priors import PriorsLike
 from nearsay.posterior.row_weights import GivenRows, rows_that_count
+from nearsay.posterior.views.model_beside import held_out_of_each, held_out_of_rows, named_models
 from nearsay.search.choose import SearchBackend
 
 AutoMetric: TypeAlias = Literal["auto", "auto-large-margin"]
@@ -101,10 +101,10 @@ class NeighborClassifier(NeighborEstimator):
         neighbor, one drawn by lot, or the first in ``classes_``. The lot is
         drawn from the seed and the neighbors themselves, so the same query
         gets the same answer in any batch.
-    beside : classifier or None, default=None
-        A companion model with ``fit`` and ``predict_proba``, pooled with the
-        neighbors: copies of it are fitted without each fold, and past cases say
-        how much it counts. One that is fitted already goes with
+    beside : classifier, list of classifiers or (name, classifier) pairs, or None, default=None
+        Companion models with ``fit`` and ``predict_proba``, pooled with the
+        neighbors: copies of each are fitted without each fold, and past cases say
+        how much it counts. Those that are fitted already go with
         ``fit(X, y, beside_proba=…)``.
     priors : "uniform", (n_classes,) numbers, {label: number} or None, default=None
         How often each class is to be expected among the queries, in the order
@@ -214,7 +214,8 @@ class NeighborClassifier(NeighborEstimator):
             What ``explain`` calls the neighbors by. Rows may share a name.
         beside_proba : (n_rows, n_classes), optional
             Probabilities that ``beside``, fitted already, gives to these rows without having been fitted to them,
-            columns in sorted order of the labels. It is then taken as it is, and not fitted again.
+            columns in sorted order of the labels. It is then taken as it is, and not fitted again. Where ``beside``
+            is a list, a list of as many, with None for a classifier that is to be fitted.
         """
         options = fit_options(self, beside_proba)
         distance = None if is_auto_metric(options.metric) else as_distance(options.metric)
@@ -225,17 +226,17 @@ class NeighborClassifier(NeighborEstimator):
             options = replace(options, blocks=self.table_.encoder.blocks_)
         ids, groups = as_ids(ids, len(y)), as_groups(groups, len(y))
         held, weights = rows_that_count(sample_weight, len(y))
+        held_out = None if beside_proba is None else held_out_of_each(self.beside, beside_proba)
         given, rows, others = y, X, None
         if held is not None:
             rows, others = (options.take(X, some, held) for some in (held, np.setdiff1d(np.arange(len(y)), held)))
             y = y[held]
             groups = None if groups is None else groups[held]
-            if beside_proba is not None and len(beside_proba) == len(given):
-                beside_proba = _safe_indexing(beside_proba, held)
+            held_out = held_out_of_rows(held_out, held, len(given))
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(y))
         classes, labels = np.unique(y, return_inverse=True)
-        self.model_ = fit_nested(options, rows, labels, classes, weights, beside_proba, groups)
+        self.model_ = fit_nested(options, rows, labels, classes, weights, held_out, groups)
         of_given = labels if held is None else places_among(classes, given)
         self.rows_ = GivenRows(of_given, ids, held, others)
         return self
@@ -270,7 +271,7 @@ def fit_options(classifier: NeighborClassifier, beside_proba: Any = None) -> Fit
         metric=checked_metric(classifier.metric, classifier.metric_params),
         search=classifier.search,
         tie_break=classifier.tie_break,
-        beside=classifier.beside,
+        beside=tuple(named_models(classifier.beside)),
         priors=classifier.priors,
         seed=seed_of(classifier.random_state),
         n_jobs=classifier.n_jobs,

@@ -178,7 +178,7 @@ class FusedOptions:
         labels: np.ndarray,
         classes: np.ndarray,
         weights: RowWeights | None = None,
-        beside_proba: Any = None,
+        beside_proba: Sequence[Any] | None = None,
         groups: np.ndarray | None = None,
     ) -> FusedModel:
         """Learn from rows that all count, and their class numbers."""

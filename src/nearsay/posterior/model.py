@@ -22,6 +22,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior
 from nearsay.posterior.evidence.evidence import Evidence, evidence
+from nearsay.posterior.evidence.model_answers import model_answers
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.named import name_of
 from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
@@ -31,6 +32,9 @@ from nearsay.posterior.views.model_beside import stacked_models
 from nearsay.posterior.views.views import with_further
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
+
+# So many of the forest's neighbors are shown, or as many as are shown otherwise.
+FEWEST_OF_FOREST = 5
 
 
 class NestedAnswers(Protocol):
@@ -276,8 +280,23 @@ class FittedModel:
         table = self.past.sampled(self.n_neighbors, self.members).first(self.n_neighbors)
         return np.concatenate([p.max(axis=1) for _, p, _ in self.by_block(table)])
 
-    def evidence(self, table: NeighborTable, p: np.ndarray, best: np.ndarray, rows: GivenRows) -> list[Evidence]:
-        """The evidence of queries with these neighbors, probabilities and winners; ``rows`` numbers and names them."""
+    def forest_neighbors(self, X: Any) -> NeighborTable | None:
+        """As many rows as are shown whose votes the forest's answers are made of; None without a forest."""
+        neighbors: NeighborTable | None = self.views.forest_neighbors(X, max(self.n_neighbors, FEWEST_OF_FOREST))
+        return neighbors
+
+    def evidence(
+        self,
+        table: NeighborTable,
+        p: np.ndarray,
+        best: np.ndarray,
+        rows: GivenRows,
+        forest: NeighborTable | None = None,
+    ) -> list[Evidence]:
+        """The evidence of queries with these neighbors, probabilities and winners; ``rows`` numbers and names them.
+
+        ``forest`` is what ``forest_neighbors`` gives for them.
+        """
         record = self.records.like(p.max(axis=1))  # before novelty, which needs fewer neighbors of the same rows
         return evidence(
             rows.table(table),
@@ -289,7 +308,18 @@ class FittedModel:
             record,
             rows.ids,
             rows.numbers(self.novelty.twins(table)),
+            self._models_of(table, rows, forest),
         )
+
+    def _models_of(
+        self, table: NeighborTable, rows: GivenRows, forest: NeighborTable | None
+    ) -> list[list[dict[str, Any]]] | None:
+        """What the models in the pool say of each query."""
+        if table.model_log_p is None:
+            return None
+        names, classes = self.views.model_names, self.classes.tolist()
+        voters = None if forest is None else (rows.table(forest), neighbor_labels(forest, self.labels))
+        return model_answers(names, table.model_log_p, classes, voters, rows.ids)
 
 
 def _contested(on_gpu: Any) -> np.ndarray:

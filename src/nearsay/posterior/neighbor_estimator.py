@@ -142,12 +142,14 @@ class NeighborEstimator(ModelEstimator):
         equal to what ``predict``, ``predict_proba`` and ``neighbors`` give, so
         you can get all of them from a single search.
         """
-        table = self._query(X)
+        X = self.check_queries(X)
+        table, forest = self.model_.query(X), self.model_.forest_neighbors(X)
         p = np.empty((len(table), len(self.classes_)))
         best = np.empty(len(table), np.int64)
         items = []
         for part, p[part], best[part] in self.model_.by_block(table):
-            items += self.model_.evidence(table[part], p[part], best[part], self.rows_)
+            of_part = None if forest is None else forest[part]
+            items += self.model_.evidence(table[part], p[part], best[part], self.rows_, of_part)
         arrays = {"predictions": self._names(best), "probabilities": p, "table": self.rows_.table(table)}
         return EvidenceList(items, **arrays)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -37,6 +37,7 @@ from nearsay.posterior.methods.past_case_table import Tabulated
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, possible_members
 from nearsay.posterior.row_weights import GivenRows, rows_that_count
+from nearsay.posterior.views.model_beside import held_out_of_each, held_out_of_rows
 from nearsay.search.shards import ShardedRows
 
 
@@ -122,11 +123,11 @@ class ShardedClassifier(NeighborEstimator):
             sample_weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, float)
             sample_weight[given.removed] = 0.0
         held, weights = rows_that_count(sample_weight, len(y))
+        held_out = None if beside_proba is None else held_out_of_each(estimator.beside, beside_proba)
         rows, of_rows = given, y
         if held is not None:
             rows, of_rows = given.without(np.setdiff1d(np.arange(len(y)), held)).renumbered(), y[held]
-            if beside_proba is not None and len(beside_proba) == len(y):
-                beside_proba = _safe_indexing(beside_proba, held)
+            held_out = held_out_of_rows(held_out, held, len(y))
         if not is_auto(options.n_neighbors):
             check_n_neighbors(options.n_neighbors, len(of_rows))
         classes, labels = np.unique(of_rows, return_inverse=True)
@@ -139,7 +140,7 @@ class ShardedClassifier(NeighborEstimator):
             memory=self.memory,
             on_progress=self.on_progress,
         )
-        self.model_ = fit_nested(replace(options, shards=index), rows, labels, classes, weights, beside_proba)
+        self.model_ = fit_nested(replace(options, shards=index), rows, labels, classes, weights, held_out)
         self.rows_ = GivenRows(labels if held is None else places_among(classes, y), ids, held)
         self.shards_ = given
         return self

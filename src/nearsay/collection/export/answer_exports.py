@@ -293,7 +293,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     )
     node = pyarrow.struct({**dict.fromkeys(("node", "word", "parent"), text), "depth": whole, "probability": number})
     kinds = {
-        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text", "item_text"), text),
+        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text", "item_text", "models"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "node_path", "compared"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),

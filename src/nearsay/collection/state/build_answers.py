@@ -15,6 +15,7 @@ from nearsay.collection.state.tree_excerpt import tree_shown
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence
+from nearsay.posterior.evidence.model_answers import models_in_words
 
 
 def answers_of(
@@ -129,6 +130,7 @@ def _answer(
             NeighborVote(ids[row], str(label) or None, distance, float(weight), state.text_of(row))
             for row, label, distance, weight in zip(rows, evidence.labels, evidence.distances, weights, strict=True)
         ],
+        models=models_in_words(evidence.models) if evidence.models else None,
         novelty=evidence.novelty,
         twin_of=None if evidence.twin is None else ids[evidence.twin],
         version=state.version,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.model_beside import ForestBeside, ModelBeside, log_shares, stacked_models
 
@@ -91,6 +92,15 @@ class LiveModels:
     def log_proba(self, X: np.ndarray) -> np.ndarray | None:
         """Log probabilities (n_queries, n_classes, n_models); None without models."""
         return stacked_models([self._of_present(model, model.log_proba(X)) for model in self.models])
+
+    def forest_neighbors(self, X: np.ndarray, k: int, votes: np.ndarray) -> NeighborTable | None:
+        """Rows of the store whose votes the forest's answers are made of, of those that vote; None without a forest."""
+        forest = next((model for model in self.models if isinstance(model.whole, ForestClasses)), None)
+        if forest is None or not len(forest.rows):
+            return None
+        table = forest.whole.neighbors(X, k)
+        rows = np.where(table.indices >= 0, forest.rows[table.indices], -1)
+        return NeighborTable(np.where((rows >= 0) & votes[rows], rows, -1), table.distances)
 
     def past_cases(self, X: np.ndarray, rows: np.ndarray, fold: np.ndarray) -> np.ndarray | None:
         """The same for rows of the store."""

@@ -211,6 +211,15 @@ class LiveViews:
         further = [view.query(X, 1, members) for view in self.views[1:]]
         return with_further([table, *further], self.models.log_proba(X))
 
+    @property
+    def model_names(self) -> list[str]:
+        """What the models are called."""
+        return [model.name for model in self.models.models]
+
+    def forest_neighbors(self, X: Any, k: int) -> NeighborTable | None:
+        """Rows that vote now whose votes the forest's answers are made of; None without a forest."""
+        return self.models.forest_neighbors(X, k, self.first.voters.votes)
+
     def leave_one_out(
         self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
     ) -> NeighborTable:

@@ -93,6 +93,8 @@ MODEL = of(f"{CLASSIFIERS} {SKLEARN_MODELS} {METRICS} {SKLEARN_TRANSFORMERS}", "
 STEP = of(f"{METRICS} {CLASSIFIERS} {SKLEARN_MODELS} {SKLEARN_TRANSFORMERS}")
 TRANSFORMER = NONE | of(f"{METRICS} {SKLEARN_TRANSFORMERS}")
 TAXONOMY = NONE | of("Taxonomy", "nodes")
+ONE_BESIDE = of(SKLEARN_MODELS) | pair_of(TEXT, of(SKLEARN_MODELS))
+BESIDE = NONE | ONE_BESIDE | list_of(ONE_BESIDE)
 LABELS = ints("rows", below="classes")
 MEMBERS = NONE | members_of()
 
@@ -280,8 +282,7 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.priors:Priors", log_priors=floats("classes"), log_frequencies=floats("classes")),
     _class("posterior.evidence.records:Records", angles=floats("cases"), sums=floats("4 cases+1")),
     _class("posterior.choice.choices:CandidateScore", posterior=TEXT, n_neighbors=NONE | count(),
-        distances=tuple_of(TEXT), groups=tuple_of(TEXT), log_posterior=FLOAT, accuracy=FLOAT, beside=BOOL,
-        seconds=FLOAT),
+        distances=tuple_of(TEXT), groups=tuple_of(TEXT), log_posterior=FLOAT, accuracy=FLOAT, seconds=FLOAT),
     # views of the rows
     _class("posterior.views.row_transforms:RowTransform", name=TEXT, power=NONE | FLOAT, pull=FLOAT, large_margin=BOOL,
         unit=BOOL, distance=TEXT, blocks=tuple_of(pair_of(count(), count()))),
@@ -305,10 +306,10 @@ CLASSES: tuple[Savable, ...] = (
         _kept=NONE | pair_of(of("NeighborTable", "rows classes lines"), NONE | ints("lines", below="rows")),
         _sampled_table=may(NONE | of("NeighborTable", "rows classes"))),
     _class("posterior.views.model_beside:ModelBeside", model=of(f"{CLASSIFIERS} {SKLEARN_MODELS}"),
-        classes=values("classes"), name=NONE | TEXT, past_=floats("rows classes"),
-        model_=of(f"{CLASSIFIERS} {SKLEARN_MODELS}")),
+        classes=values("classes"), name=TEXT, past_=floats("rows classes"),
+        model_=of(f"{CLASSIFIERS} {SKLEARN_MODELS}"), rows_=may(ints("_", below="rows"))),
     _class("posterior.views.model_beside:ForestBeside", model=of("ForestClasses"), classes=values("classes"),
-        name=NONE | TEXT, past_=floats("rows classes"), model_=of("ForestClasses"), rows_=ints("_", below="rows"),
+        name=TEXT, past_=floats("rows classes"), model_=of("ForestClasses"), rows_=ints("_", below="rows"),
         _n_rows=count("rows")),
     _estimator("posterior.views.linear_classes:LinearClasses", "ridge most_products", classes_=ints("classes"),
         _standardized=of("LinearMap"), _basis=floats("columns directions"), _weights=floats("_ classes"), ridge_=FLOAT),
@@ -334,16 +335,16 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.fused_model:FusedModel", **_FITTED, views=of("GroupViews", "rows classes views"),
         posterior=of("Fusion", "rows classes views"), past=NONE, novelty=NONE, judged=NONE | ints("_", below="rows")),
     _class("posterior.choice.fitting:FitOptions", n_neighbors=PLAIN, posterior=POSTERIOR, metric=METRIC, search=SEARCH,
-        tie_break=TEXT, beside=NONE | of(SKLEARN_MODELS), priors=PLAIN, seed=INT, n_jobs=JOBS, views=NONE,
+        tie_break=TEXT, beside=tuple_of(pair_of(TEXT, of(SKLEARN_MODELS))), priors=PLAIN, seed=INT, n_jobs=JOBS, views=NONE,
         columns=NONE, keep_copies=BOOL, make_view=NONE, shards=NONE, blocks=tuple_of(pair_of(count(), count()))),
     _class("posterior.fused_model:FusedOptions", of_each=of("FitOptions"), groups=dict_of(TEXT, SLICE | ints("_")),
         exponents=PLAIN),
     _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),
-        labels=LABELS, classes=values("classes"), weights=_WEIGHTS, beside_proba=NONE | floats("rows classes"),
+        labels=LABELS, classes=values("classes"), weights=_WEIGHTS, beside_proba=NONE | list_of(NONE | floats("rows classes")),
         order=ints("rows", below="rows"), groups=NONE | ints("rows"), answers=may(list_of(pair_of(ints("_",
         below="rows"), floats("_ classes"))))),
     _estimator("posterior.classifier:NeighborClassifier", "n_neighbors tie_break priors random_state metric_params",
-        posterior=POSTERIOR, metric=METRIC, search=SEARCH, beside=NONE | of(SKLEARN_MODELS), n_jobs=JOBS, **_ANSWERS,
+        posterior=POSTERIOR, metric=METRIC, search=SEARCH, beside=BESIDE, n_jobs=JOBS, **_ANSWERS,
         model_=of("FittedModel", "rows classes"), table_=NONE | of("EncodedTable")),
     _estimator("posterior.fused:FusedClassifier", "exponents", feature_groups=plain_with(of(DISTANCES)),
         estimator=NONE | of("NeighborClassifier"), **_ANSWERS, model_=of("FusedModel", "rows classes")),
@@ -377,7 +378,7 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.evidence.evidence:Evidence", label=KEY, probability=FLOAT,
         probabilities=dict_of(KEY, FLOAT), votes=dict_of(KEY, FLOAT), neighbors=list_of(INT),
         distances=list_of(FLOAT), labels=list_of(KEY), novelty=FLOAT, record=PLAIN, ids=PLAIN, twin=NONE | INT,
-        compared=NONE | list_of(TEXT)),
+        compared=NONE | list_of(TEXT), models=PLAIN),
     # learned metrics
     _estimator("learn.itml:ITML",
         "gamma n_constraints n_neighbors prior bounds max_iter tol random_state verbose", taxonomy=TAXONOMY,

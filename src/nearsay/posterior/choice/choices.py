@@ -19,12 +19,10 @@ class CandidateScore:
     Attributes
     ----------
     posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
-    distances, groups : names; among the distances also those of models that are learned beside them.
+    distances, groups : names; among the distances also those of the models beside them.
     log_posterior : float
         Mean natural log of the probability given to the true class.
     accuracy : float
-    beside : bool
-        Whether a model of the user's was pooled with the neighbors.
     seconds : float
         How long it took to fit and to judge it.
     """
@@ -35,7 +33,6 @@ class CandidateScore:
     groups: tuple[str, ...]
     log_posterior: float
     accuracy: float
-    beside: bool = False
     seconds: float = 0.0
 
 
@@ -78,7 +75,6 @@ class Choices(list[CandidateScore]):
                 "groups": list(one.groups),
                 "log_posterior": one.log_posterior,
                 "accuracy": one.accuracy,
-                "beside": one.beside,
                 "seconds": one.seconds,
                 "chosen": one is self.chosen,
             }
@@ -116,8 +112,7 @@ _NUMBERS = (1, 4, 5, 6)
 def _cells(one: CandidateScore) -> tuple[str, ...]:
     k = "-" if one.n_neighbors is None else str(one.n_neighbors)
     joined = " + ".join(one.distances), ", ".join(one.groups)
-    posterior = f"{one.posterior} + model" if one.beside else one.posterior
-    return posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}", f"{one.seconds:.2f}"
+    return one.posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}", f"{one.seconds:.2f}"
 
 
 def merits(one: CandidateScore, criterion: str) -> tuple[float, float]:

@@ -107,7 +107,7 @@ def checked_metric(metric: Any, metric_params: Any) -> Any:
 
 
 def check_beside(beside: Any, beside_proba: Any, posterior: Any) -> None:
-    """Say why a companion model cannot be used."""
+    """Say why companion models cannot be used."""
     pools = is_auto(posterior) or isinstance(as_posterior(posterior), GroupPosterior)
     if beside is not None and not pools:
         raise InputError(

@@ -60,7 +60,8 @@ class FitOptions:
 
     Attributes
     ----------
-    n_neighbors, posterior, tie_break, beside, priors, n_jobs : as in ``NeighborClassifier``.
+    n_neighbors, posterior, tie_break, priors, n_jobs : as in ``NeighborClassifier``.
+    beside : (name, classifier) of each companion model.
     metric : with its parameters.
     search : as there.
     seed : int
@@ -82,7 +83,7 @@ class FitOptions:
     metric: Any
     search: Any = "auto"
     tie_break: str = "nearest"
-    beside: Any = None
+    beside: tuple[tuple[str, Any], ...] = ()
     priors: PriorsLike = None
     seed: int = 0
     n_jobs: int | None = None
@@ -135,10 +136,10 @@ class FitOptions:
         labels: np.ndarray,
         classes: np.ndarray,
         weights: RowWeights | None = None,
-        beside_proba: Any = None,
+        beside_proba: Sequence[Any] | None = None,
         groups: np.ndarray | None = None,
     ) -> FittedModel:
-        """Learn from rows that all count, and their class numbers."""
+        """Learn from rows that all count, and their class numbers; ``beside_proba`` has an item for each of beside."""
         return ModelFit(self, X, labels, classes, weights, beside_proba, groups).model()
 
 
@@ -158,7 +159,7 @@ class ModelFit:
         labels: np.ndarray,
         classes: np.ndarray,
         weights: RowWeights | None,
-        beside_proba: Any,
+        beside_proba: Sequence[Any] | None,
         groups: np.ndarray | None,
     ) -> None:
         self.options = options
@@ -268,14 +269,15 @@ class ModelFit:
 
     def _models(self, views: ViewsByKey) -> list[ModelBeside]:
         """Models to pool with the neighbors: the user's, then our own where rows are whitened too."""
-        models = []
-        if self.options.beside is not None:
-            weights = None if self.weights is None else self.weights.relative
-            y = self.classes[self.labels]
-            model = ModelBeside(self.options.beside, self.classes)
-            models.append(
-                model.fit(self.X, y, self.labels, self.beside_proba, weights, order=self.order, groups=self.groups)
+        beside = self.options.beside
+        weights = None if self.weights is None else self.weights.relative
+        y = self.classes[self.labels]
+        models = [
+            ModelBeside(model, self.classes, name).fit(
+                self.X, y, self.labels, held_out, weights, order=self.order, groups=self.groups
             )
+            for (name, model), held_out in zip(beside, self.beside_proba or [None] * len(beside), strict=True)
+        ]
         if any(view.knows_labels for view in views.values()):
             thorough = is_auto_metric(self.options.metric)
             given = self.X, self.labels, self.n_classes, self.order, self.groups

@@ -287,11 +287,10 @@ class Chooser:
         return CandidateScore(
             candidate.posterior,
             candidate.n_neighbors or None,
-            tuple(dict.fromkeys([*(view.metric_name for view in views), *(name for name in models if name)])),
+            tuple(dict.fromkeys([*(view.metric_name for view in views), *models])),
             tuple(dict.fromkeys(view.group for view in views)),
             float(np.average(log_p, weights=self._worth)) if len(log_p) else float("-inf"),
             float(np.average(right, weights=self._worth)) if len(right) else 0.0,
-            None in models,
             perf_counter() - start,
         )
 

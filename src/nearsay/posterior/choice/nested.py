@@ -11,19 +11,19 @@ itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.utils import _safe_indexing
 
 from nearsay.errors import InputError
 from nearsay.posterior.base import splits
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.row_weights import RowWeights
+from nearsay.posterior.views.model_beside import held_out_of_rows
 from nearsay.search.shards import ShardedRows
 
 # Choosing again takes twice as long as choosing once with three folds, four times with five.
@@ -61,7 +61,7 @@ class ModelOptions(Protocol):
         labels: np.ndarray,
         classes: np.ndarray,
         weights: RowWeights | None,
-        beside_proba: Any = None,
+        beside_proba: Sequence[Any] | None = None,
         groups: np.ndarray | None = None,
     ) -> FittedModel: ...
 
@@ -72,7 +72,7 @@ def fit_nested(
     labels: np.ndarray,
     classes: np.ndarray,
     weights: RowWeights | None = None,
-    beside_proba: Any = None,
+    beside_proba: Sequence[Any] | None = None,
     groups: np.ndarray | None = None,
 ) -> FittedModel:
     """Fit a model; its past cases are judged by choices made without them, where few rows chose."""
@@ -119,7 +119,7 @@ class NestedFits:
     labels: np.ndarray
     classes: np.ndarray
     weights: RowWeights | None
-    beside_proba: Any
+    beside_proba: Sequence[Any] | None
     order: np.ndarray
     groups: np.ndarray | None = None
 
@@ -130,7 +130,7 @@ class NestedFits:
         answers = []
         for rest, rows in thirds(self.order, self.labels, self.groups):
             weights = None if self.weights is None else self.weights[rest]
-            given = None if self.beside_proba is None else _safe_indexing(self.beside_proba, rest)
+            given = held_out_of_rows(self.beside_proba, rest, len(self.labels))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when the classifier was fitted
                 groups = None if self.groups is None else self.groups[rest]

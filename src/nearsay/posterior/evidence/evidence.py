@@ -13,6 +13,7 @@ import numpy as np
 from nearsay.core.printable import printable
 from nearsay.errors import require
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence.model_answers import models_in_words
 from nearsay.posterior.evidence.records import range_in_words, record_of
 
 PROBABILITIES_SHOWN = 5
@@ -91,6 +92,9 @@ class Evidence(InWords):
     compared : list of str or None
         Of a table with words or gaps: how each neighbor is like the query, by columns ("same plan, income 41,000
         against 39,500").
+    models : list of dict or None
+        What each model in the pool says: ``{"name": "line", "label": "cat", "probability": 0.8}``. Of a forest also
+        the rows with the largest shares of its vote: their numbers (``neighbors``), ``shares``, ``labels`` and ``ids``.
 
     >>> one = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
     ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4, {"cases": 40, "right": 31})
@@ -113,6 +117,7 @@ class Evidence(InWords):
     ids: list[Any] | None = None
     twin: int | None = None
     compared: list[str] | None = None
+    models: list[dict[str, Any]] | None = None
 
     @property
     def text(self) -> str:
@@ -121,7 +126,8 @@ class Evidence(InWords):
         vote = in_words(self.label, self.votes, self.labels, self.distances)
         nearest = [f"The nearest: {self.compared[0]}."] if self.compared else []
         record = record_in_words(self.record)
-        return "\n".join([answer, vote, *nearest, record, *_twin_in_words(self), _novelty_in_words(self)])
+        models = [models_in_words(self.models)] if self.models else []
+        return "\n".join([answer, vote, *nearest, *models, record, *_twin_in_words(self), _novelty_in_words(self)])
 
     def rows(self) -> list[dict[str, Any]]:
         """A dict for every neighbor, nearest first."""
@@ -203,6 +209,7 @@ def evidence(
     record: tuple[np.ndarray, np.ndarray],
     ids: np.ndarray | None = None,
     twins: np.ndarray | None = None,
+    models: list[list[dict[str, Any]]] | None = None,
 ) -> list[Evidence]:
     """One plain object for each of some queries, from arrays.
 
@@ -219,6 +226,7 @@ def evidence(
     record : (cases, right) of each query.
     ids : (n_rows,) names of the rows, where they have names.
     twins : (n_queries,) the row that each repeats, −1 for none.
+    models : what models say of each query, where there are any.
     """
     names = classes.tolist()
     items = []
@@ -238,6 +246,7 @@ def evidence(
                 record=record_of(record[0][i], record[1][i]),
                 ids=names_of(table.indices[i, present], ids),
                 twin=None if twins is None or twins[i] < 0 else int(twins[i]),
+                models=None if models is None else models[i],
             )
         )
     return items

@@ -21,10 +21,13 @@ from sklearn.ensemble import RandomForestClassifier
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import thread_count
 from nearsay.errors import InputError
+from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
 
 # Standardized numbers are compared in float32.
 FARTHEST = 1e30
+# Shares of the vote that differ less are equal, but for rounding.
+SHARE_DIGITS = 12
 
 
 class ForestClasses(ClassifierMixin, BaseEstimator):
@@ -46,7 +49,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         self.rows_a_tree = rows_a_tree
 
     def _to_saved(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_shares"}
+        return {name: value for name, value in vars(self).items() if name not in ("_shares", "_row_shares")}
 
     @classmethod
     def _from_saved(cls, fields: dict[str, Any]) -> ForestClasses:
@@ -106,24 +109,38 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: np.ndarray, left_out: np.ndarray | None = None) -> np.ndarray:
         """Probabilities (n_queries, n_classes); ``left_out`` is the training row that each query is, −1 for none."""
         columns = self._columns(X)
-        votes = np.ones((len(X), len(self._roots))) if left_out is None else 1.0 - self._has_drawn(left_out)
+        votes = None if left_out is None else 1.0 - self._has_drawn(left_out)
         p = np.empty((len(X), len(self.classes_)))
         for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
-            leaves = self._leaves(columns[part])
-            ends = leaves.shape[1] * np.arange(len(leaves) + 1)
-            by_leaf = sparse.csr_array((votes[part].ravel(), leaves.ravel(), ends), (len(leaves), len(self._feature)))
+            by_leaf = self._by_leaf(columns[part], None if votes is None else votes[part])
             p[part] = (by_leaf @ self._shares).toarray()
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / len(self.classes_))
 
+    def _by_leaf(self, columns: np.ndarray, votes: np.ndarray | None = None) -> sparse.csr_array:
+        """What each tree counts at the leaf of each row, 1 by default, over the number of trees: (n_rows, n_nodes)."""
+        leaves = self._leaves(columns)
+        counts = np.ones(leaves.shape) if votes is None else votes
+        ends = leaves.shape[1] * np.arange(len(leaves) + 1)
+        by_leaf = counts.ravel() / leaves.shape[1], leaves.ravel(), ends
+        return sparse.csr_array(by_leaf, (len(leaves), len(self._feature)))
+
     @cached_property
     def _shares(self) -> sparse.csr_array:
         """The shares of the classes in each leaf: (n_nodes, n_classes)."""
+        return self._shares_of(self._labels[self._members], len(self.classes_))
+
+    @cached_property
+    def _row_shares(self) -> sparse.csr_array:
+        """The shares of the rows in each leaf: (n_nodes, n_rows)."""
+        return self._shares_of(self._members, self.n_rows)
+
+    def _shares_of(self, who: np.ndarray, n: int) -> sparse.csr_array:
         sizes = np.diff(self._starts)
         leaf = np.repeat(np.arange(len(sizes)), sizes)
         in_leaf = np.bincount(leaf, self._counts, minlength=len(sizes))
-        where = self._labels[self._members], self._starts.copy()  # duplicates are summed in place
-        shares = sparse.csr_array((self._counts / in_leaf[leaf], *where), (len(sizes), len(self.classes_)))
+        where = who.copy(), self._starts.copy()  # duplicates are summed in place
+        shares = sparse.csr_array((self._counts / in_leaf[leaf], *where), (len(sizes), n))
         shares.sum_duplicates()
         return shares
 
@@ -135,17 +152,19 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         drawn[self._members, tree] = True
         return np.asarray(drawn[rows])
 
-    def weights(self, X: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """(row numbers, their shares of the vote) for each query, the largest share first."""
-        shares = []
-        for leaves in self._leaves(self._columns(X)):
-            places = [np.arange(self._starts[leaf], self._starts[leaf + 1]) for leaf in leaves]
-            share = [self._counts[each] / self._counts[each].sum() / len(leaves) for each in places]
-            rows, inverse = np.unique(self._members[np.concatenate(places)], return_inverse=True)
-            total = np.bincount(inverse, np.concatenate(share))
-            order = np.lexsort((rows, -total))
-            shares.append((rows[order], total[order]))
-        return shares
+    def neighbors(self, X: np.ndarray, k: int) -> NeighborTable:
+        """The ``k`` rows with the largest shares of the vote on each query; their distance is −share."""
+        columns = self._columns(X)
+        rows, distances = np.full((len(X), k), -1), np.full((len(X), k), np.inf)
+        for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
+            shares = self._by_leaf(columns[part]) @ self._row_shares
+            query = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
+            order = np.lexsort((shares.indices, -np.round(shares.data, SHARE_DIGITS), query))
+            place = np.arange(len(order)) - shares.indptr[query]
+            shown = place < k
+            rows[part][query[shown], place[shown]] = shares.indices[order[shown]]
+            distances[part][query[shown], place[shown]] = -shares.data[order[shown]]
+        return NeighborTable(rows, distances)
 
     def _leaves(self, columns: np.ndarray) -> np.ndarray:
         """The node at which every row ends in every tree: (n_rows, n_trees)."""

@@ -10,15 +10,19 @@ past cases are asked of copies that were fitted without them, fold by fold.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.core.arrays import row_blocks
 from nearsay.core.settings import check_estimator
 from nearsay.errors import InputError
+from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
@@ -60,13 +64,14 @@ class ModelBeside:
     ----------
     model : a classifier with ``fit`` and ``predict_proba``; it is cloned, not fitted itself.
     classes : (n_classes,) the labels, sorted: the order of all columns here.
-    name : for people; None for a model of the user's.
+    name : for people.
     keeps_copies : bool
         Whether the copies are kept in memory too: past cases of other rows are to be asked of them later.
 
     Attributes
     ----------
     model_ : the fitted clone; where held-out probabilities were given, the model itself.
+    rows_ : (n_drawn,) the numbers of the rows that it was fitted to, in their order.
     past_ : (n_rows, n_classes) float32 log probabilities of the training rows; None in shards.
     copies_ : where they are kept, a model for each fold, fitted without it; None among them where too few rows are left
         to learn from.
@@ -75,8 +80,7 @@ class ModelBeside:
     past_: np.ndarray | None = None
     copies_: Sequence[Any] = ()
 
-    def __init__(self, model: Any, classes: np.ndarray, name: str | None = None, *, keeps_copies: bool = False) -> None:
-        check_estimator("beside", model, "fit", "predict_proba")
+    def __init__(self, model: Any, classes: np.ndarray, name: str = "", *, keeps_copies: bool = False) -> None:
         self.model = model
         self.classes = classes
         self.name = name
@@ -133,7 +137,10 @@ class ModelBeside:
         """Fit the model and, without each fold, its copies; past cases in memory are asked at once."""
         fold = folds_to_learn(order, labels, groups)
         in_shards = isinstance(X, ShardedRows)
-        draws = in_shards or self.name in COMPANIONS  # a model of the user's learns from all rows in memory
+        # A model of the user's learns from all rows in memory.
+        draws = in_shards or isinstance(self.model, GaussianClasses | LinearClasses | ForestClasses)
+
+        self.rows_ = _drawn(order) if draws else order
 
         def fitted(model: Any, rows: np.ndarray) -> Any:
             rows = _drawn(rows) if draws else rows
@@ -175,6 +182,13 @@ class ModelBeside:
         """Log probabilities (n_queries, n_classes); a class that the model does not know has next to none."""
         return self._log_proba_of(self.model_, X)
 
+    def neighbors(self, X: Any, k: int) -> NeighborTable | None:
+        """The rows whose votes a forest's answer is made of, as ``ForestClasses.neighbors``; None of others."""
+        if not isinstance(self.model_, ForestClasses):
+            return None
+        table = self.model_.neighbors(X, k)
+        return replace(table, indices=np.where(table.indices >= 0, self.rows_[table.indices], -1))
+
     def _log_proba_of(self, model: Any, X: Any) -> np.ndarray:
         if not len(X):
             return np.empty((0, len(self.classes)))
@@ -208,12 +222,7 @@ class ModelBeside:
 
 
 class ForestBeside(ModelBeside):
-    """A forest, which answers past cases by the trees that were grown without them: it is fitted once.
-
-    Attributes
-    ----------
-    rows_ : (n_drawn,) the numbers of the rows that it was fitted to, in their order.
-    """
+    """A forest, which answers past cases by the trees that were grown without them: it is fitted once."""
 
     def _learn(
         self,
@@ -275,6 +284,57 @@ def companion_models(
         beside = kind(model, classes, name, keeps_copies=keep_copies)
         models.append(beside.fit(X, labels, labels, order=order, groups=groups))
     return models
+
+
+def named_models(beside: Any) -> list[tuple[str, Any]]:
+    """The classifiers given as ``beside``, each with its name: as given, or that of its class.
+
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> [name for name, _ in named_models([GaussianNB(), ("broad", GaussianNB(var_smoothing=0.1)), GaussianNB()])]
+    ['GaussianNB', 'broad', 'GaussianNB 2']
+    """
+    if beside is None:
+        return []
+    models: list[tuple[str, Any]] = []
+    for given in beside if isinstance(beside, list) else [beside]:
+        name, model = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+        check_estimator("beside", model, "fit", "predict_proba")
+        taken = {*COMPANIONS, *(other for other, _ in models)}
+        if name is None:
+            name = _numbered(type(model).__name__, taken)
+        elif not isinstance(name, str) or not name or name in taken:
+            raise InputError(
+                f"A classifier in beside needs a name of its own; got {name!r}."
+                f" Names in use: {', '.join(sorted(taken))}."
+            )
+        models.append((name, model))
+    return models
+
+
+def _numbered(name: str, taken: set[str]) -> str:
+    """The name, with the first number that makes it a new one."""
+    numbered = (f"{name} {number}" for number in count(2))
+    return next(each for each in chain([name], numbered) if each not in taken)
+
+
+def held_out_of_each(beside: Any, beside_proba: Any) -> list[Any]:
+    """What is given as ``beside_proba`` for each classifier of ``beside``; None for those that are to be fitted."""
+    if not isinstance(beside, list):
+        return [beside_proba]
+    each = [None] * len(beside) if beside_proba is None else beside_proba
+    if not isinstance(each, list | tuple) or len(each) != len(beside):
+        raise InputError(
+            f"beside lists {len(beside)} classifiers, so beside_proba must list as many arrays of probabilities, with"
+            " None for a classifier that is to be fitted."
+        )
+    return list(each)
+
+
+def held_out_of_rows(held_out: Sequence[Any] | None, rows: np.ndarray, n_rows: int) -> list[Any] | None:
+    """The same for some rows; what has another number of rows stays, for ``fit`` to refuse."""
+    if held_out is None:
+        return None
+    return [p if p is None or len(p) != n_rows else _safe_indexing(p, rows) for p in held_out]
 
 
 def log_shares(p: np.ndarray, spread: float) -> np.ndarray:

@@ -55,6 +55,15 @@ class Views:
         table = self.first.query(self.views[0].measured(X), k, members, input_name="X")
         return self._with_further(table, lambda view: view.neighbors(X, 1, members), lambda model: model.log_proba(X))
 
+    @property
+    def model_names(self) -> list[str]:
+        """What the models are called."""
+        return [model.name for model in self.models]
+
+    def forest_neighbors(self, X: Any, k: int) -> NeighborTable | None:
+        """The rows whose votes the forest's answers are made of; None without a forest."""
+        return next((table for model in self.models if (table := model.neighbors(X, k)) is not None), None)
+
     def leave_one_out(
         self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
     ) -> NeighborTable:
