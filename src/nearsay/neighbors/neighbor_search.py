@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any, TypeGuard, cast
+from typing import Any
 
 import numpy as np
 
-from nearsay.core.arrays import SINGLE_OR_DOUBLE, check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.arrays import check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_parallel, shares, thread_count, threads
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import brute_force
@@ -21,7 +21,6 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening import bounds
 from nearsay.search.screening.screen import BY_LOOP
 
 NOBODY = brute_force.NOBODY
@@ -159,25 +158,22 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
         brute_force.fill_nearest(search, Q, left_out, (table.indices, table.distances))
         return table
     wanted = k + 1 if len(left_out) else k
-    ask, narrowed_to = search.candidates, None
-    if _narrows(search, Q):
-        ask, narrowed_to = search.wide_candidates, wanted
     if type(search) is ExactSearch and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
 
         def find(part: slice) -> None:
             with threads(1):
-                measure_and_order(search, Q[part], ask(Q[part], wanted), left_out[part], table[part], narrowed_to)
+                measure_and_order(search, Q[part], search.candidates(Q[part], wanted), left_out[part], table[part])
 
         search.prepare(len(Q))
         in_parallel(find, shares(len(Q), most=_batch(k) // thread_count()))
         return table
-    candidates = ask(Q, wanted)
+    candidates = search.candidates(Q, wanted)
     if candidates.size < FEW_CANDIDATES:
-        measure_and_order(search, Q, candidates, left_out, table, narrowed_to)
+        measure_and_order(search, Q, candidates, left_out, table)
         return table
 
     def order(part: slice) -> None:
-        measure_and_order(search, Q[part], candidates[part], left_out[part], table[part], narrowed_to)
+        measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
 
     in_parallel(order, shares(len(candidates), most=len(candidates)))
     return table
@@ -217,36 +213,12 @@ def _few_queries_kernels() -> ModuleType:
     return few_queries_kernels
 
 
-def _narrows(search: NeighborSearch, Q: Any) -> TypeGuard[ExactSearch]:
-    """Whether candidates are narrowed down by quick sums of squares before they are measured."""
-    if type(search) is not ExactSearch or not isinstance(search.distance_, Euclidean):
-        return False
-    items = search.rows_.items
-    return items.dtype.char in SINGLE_OR_DOUBLE and Q.dtype == items.dtype and len(search.rows_.chunks()) == 1
-
-
 def measure_and_order(
-    search: NeighborSearch,
-    Q: Any,
-    candidates: np.ndarray,
-    left_out: np.ndarray,
-    table: NeighborTable,
-    narrowed_to: int | None = None,
+    search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
 ) -> None:
-    """Fill the table with the nearest of each query's candidates, without the row left out (if any are).
-
-    Candidates that cannot be among the ``narrowed_to`` nearest, if that is given, are not measured.
-    """
+    """Fill the table with the nearest of each query's candidates, without the row left out (if any are)."""
     candidates = np.ascontiguousarray(candidates)  # as loops are compiled for
-    if narrowed_to is None or candidates.shape[1] <= narrowed_to:
-        order_measured(candidates, measured(search, Q, candidates), left_out, table)
-        return
-    from nearsay.neighbors.narrowed_kernels import narrow_and_measure
-
-    distances, items = np.empty(candidates.shape), search.rows_.items
-    bound, squared = bounds.squaring(Q.shape[1], Q.dtype), cast(Euclidean, search.distance_).squared
-    narrow_and_measure(np.ascontiguousarray(Q), items, candidates, narrowed_to, bound, squared, distances)
-    order_measured(candidates, distances, left_out, table)
+    order_measured(candidates, measured(search, Q, candidates), left_out, table)
 
 
 def order_measured(candidates: np.ndarray, distances: np.ndarray, left_out: np.ndarray, table: NeighborTable) -> None:

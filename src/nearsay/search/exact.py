@@ -97,16 +97,9 @@ class ExactSearch(Versioned):
             self._screen.prepare(n_queries)
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
-        return self._candidates(Q, k, narrow=True)
-
-    def wide_candidates(self, Q: Any, k: int) -> np.ndarray:
-        """Candidates for a caller that narrows them down: some were scored in eight bits only."""
-        return self._candidates(Q, k, narrow=False)
-
-    def _candidates(self, Q: Any, k: int, *, narrow: bool) -> np.ndarray:
         if self._screen is None:
             return self._scan(Q, k)
-        candidates, undecided = self._screen.candidates(Q, k, narrow=narrow)
+        candidates, undecided = self._screen.candidates(Q, k)
         return replace_lines(candidates, undecided, self._scan(Q[undecided], k)) if len(undecided) else candidates
 
     def products_of_few(self, Q: Any) -> tuple[np.ndarray, ...] | None:

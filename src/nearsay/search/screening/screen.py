@@ -104,11 +104,8 @@ class Screen:
         screen._in_eight_bits, screen._n_rough = self._in_eight_bits, self._n_rough
         return screen
 
-    def candidates(self, Q: np.ndarray, k: int, *, narrow: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Candidates of every query, and the numbers of the queries that stay undecided.
-
-        With ``narrow``, sums of squares narrow them down to few more than k, where that is fast.
-        """
+    def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates of every query, and the numbers of the queries that stay undecided."""
         few = self._candidates_of_few(Q, k)
         if few is not None:
             return few, NONE
@@ -118,7 +115,7 @@ class Screen:
             listed = again if len(undecided) == len(Q) else replace_lines(listed, undecided, again)
             before, undecided = len(undecided), np.flatnonzero(listed[:, 0] < 0)
             if run.func is PackedRows.candidates:
-                listed = self._narrowed(Q, listed, k) if narrow else listed
+                listed = self._narrowed(Q, listed, k)
                 if len(undecided) > before / 4:
                     self._too_close()
             if not len(undecided):
