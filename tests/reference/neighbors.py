@@ -375,13 +375,14 @@ def k_curve(
 def novelty(
     X: Sequence, y: Sequence[int], queries: Sequence[Sequence[float]], k: int, *, by_class: bool = False
 ) -> list[float]:
-    """Share of rows with a smaller sum of three signs than each query, by plain votes; equal ones count half.
+    """Share of rows with a smaller sum of four signs than each query, by plain votes; equal ones count half.
 
     Beyond all rows half a row's share is divided by e with every unit. Every row is asked in a collection from which
     it was taken out, as a query would be.
     """
     n_classes = max(y) + 1
     reach = max(1, min(5, min(k, len(X) - 1) - 1))
+    surroundings = min(10, k, len(X) - 1)
     nearest_of_all = [d[0] for d in nearest(X, X, 1, euclidean, leave_out_itself=True)[1]]
     positive = sorted(d for d in nearest_of_all if d > 0)
     middle = (positive[(len(positive) - 1) // 2] + positive[len(positive) // 2]) / 2 if positive else 1000.0
@@ -399,7 +400,8 @@ def novelty(
         farther = away(last) - sum(map(away, own)) / len(own)
         best = winner(votes(said, n_classes), said, "nearest")
         # An equal share of 3 in 3 may be an ulp below 1 here, which 1e-6 would make a ten-billionth of a sign.
-        return [away(distances[0]), farther, math.log(round(1 - max(p), 15) + 1e-6)], best
+        around = [away(distance) for distance in distances[:surroundings]]
+        return [around[0], sum(around) / len(around), farther, math.log(round(1 - max(p), 15) + 1e-6)], best
 
     everyone = list(range(len(X)))
     past = [signs(X[r], [o for o in everyone if o != r], min(k, len(X) - 1))[0] for r in everyone]

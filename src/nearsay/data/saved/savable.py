@@ -325,7 +325,7 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.evidence.novelty:Novelty", past=may(of("PastCases", "rows classes")), k=count(),
         _past_reach=may(floats("_ _")), _nearly_equal=may(FLOAT), _usual=may(NONE | of("UsualSigns")),
         _known_reach=may(floats("rows")), twin_share=may(FLOAT)),
-    _class("posterior.evidence.novelty:UsualSigns", center=floats("3"), scale=floats("3"),
+    _class("posterior.evidence.novelty:UsualSigns", center=floats("4"), scale=floats("4"),
         scores=floats("cases"), labels=ints("cases")),
     # classifiers
     _class("posterior.row_weights:GivenRows", labels=ints("given", below="classes", least=-1),

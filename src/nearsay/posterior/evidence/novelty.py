@@ -1,11 +1,12 @@
-"""Novelty: how unusual a query is, by three signs, each compared with what is usual among the rows of a collection.
+"""Novelty: how unusual a query is, by four signs, each compared with what is usual among the rows of a collection.
 
     log d₁                          how far the nearest row is
+    mean log d₁ … d₁₀               how far its surroundings are, which one near row by chance does not hide
     log d₅ − log (d₅ of those rows) how much farther its neighbors are from it than from their neighbors
     log (1 − p)                     how little its neighbors agree, p the largest probability
 
-The first is high far from everything, the second just outside a dense group, the third
-between groups. Each is centered and scaled by past cases, every row asked about the others, and the three are added.
+The first two are high far from everything, the third just outside a dense group, the last
+between groups. Each is centered and scaled by past cases, every row asked about the others, and the four are added.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import PastCases
 
-# The second sign goes by so many neighbors, or by one fewer than were asked for.
+# The sign of surroundings goes by so many neighbors, or by as many as were asked for.
+SURROUNDINGS = 10
+# The sign of density goes by so many, or by one fewer than were asked for.
 REACH = 5
 # Added to every distance, as a share of the usual d₁, and to every 1 − p: the logarithm of 0 says nothing.
 NEARLY_EQUAL = 1e-3
@@ -40,8 +43,8 @@ class UsualSigns:
 
     Attributes
     ----------
-    center, scale : (3,) mean and standard deviation of each sign
-    scores : (n,) the sum of the three, centered and scaled, of every past case; smallest first
+    center, scale : (4,) mean and standard deviation of each sign
+    scores : (n,) the sum of the four, centered and scaled, of every past case; smallest first
     labels : (n,) their class numbers
     """
 
@@ -69,7 +72,7 @@ class Novelty:
     >>> novelty = Novelty(PastCases(index.with_labels([0] * 7)), k=2)
     >>> table = index.query([[1.4], [20.0]], 2)
     >>> novelty.of(table, np.ones(2), past_sureness=lambda: np.ones(7)).round(3)
-    array([0.002, 1.   ])
+    array([0., 1.])
     >>> novelty.twins(table), novelty.twins(index.query([[2.0], [2.001]], 2))
     (array([-1, -1]), array([2, 2]))
     """
@@ -82,8 +85,13 @@ class Novelty:
 
     @property
     def reach(self) -> int:
-        """How many neighbors the second sign goes by."""
+        """How many neighbors the sign of density goes by."""
         return max(1, min(REACH, self.k - 1))
+
+    @property
+    def surroundings(self) -> int:
+        """How many neighbors the sign of surroundings goes by."""
+        return min(SURROUNDINGS, self.k)
 
     def of(
         self,
@@ -161,7 +169,7 @@ class Novelty:
 
     @property
     def _past_table(self) -> NeighborTable:
-        return self.past.sampled(self.reach + 1)
+        return self.past.sampled(max(self.reach + 1, self.surroundings))
 
     @cached_property
     def _past_reach(self) -> np.ndarray:
@@ -185,18 +193,20 @@ class Novelty:
         return UsualSigns(center, scale, scores[order], self.past.search.labels[rows][order])
 
     def _signs(self, table: NeighborTable, reach: np.ndarray, sureness: np.ndarray) -> np.ndarray:
-        """The three signs of each query: (n_queries, 3). ``reach`` is that of each neighbor, as ``_reach_of`` gives.
+        """The four signs of each query: (n_queries, 4). ``reach`` is that of each neighbor, as ``_reach_of`` gives.
 
-        A query with fewer neighbors than the reach is judged by those it has.
+        A query with fewer neighbors than a sign goes by is judged by those it has.
         """
+        around = table.indices[:, : self.surroundings] >= 0
+        logs = np.log(np.where(around, table.distances[:, : self.surroundings], 0.0) + self._nearly_equal)
+        mean = np.where(around, logs, 0.0).sum(axis=1) / np.maximum(around.sum(axis=1), 1)
         present = table.indices[:, : self.reach] >= 0
-        distances = np.where(present, table.distances[:, : self.reach], 0.0)
-        farthest = distances.max(axis=1)
+        farthest = np.where(present, table.distances[:, : self.reach], 0.0).max(axis=1)
         # Where a neighbor has no others, nothing says that they would be nearer.
         reach = np.where(present & np.isfinite(reach), reach, farthest[:, None])
         farther = np.log(farthest + self._nearly_equal) - np.log(reach + self._nearly_equal).mean(axis=1)
-        nearest = np.where(present[:, 0], np.log(distances[:, 0] + self._nearly_equal), np.inf)
-        return np.column_stack([nearest, farther, np.log(1 - sureness + NEARLY_SURE)])
+        nearest = np.where(present[:, 0], logs[:, 0], np.inf)
+        return np.column_stack([nearest, mean, farther, np.log(1 - sureness + NEARLY_SURE)])
 
     @staticmethod
     def _scores(signs: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
