@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from nearsay.core import compiling
+from nearsay.posterior.views import model_beside
 from nearsay.search.exact import ExactSearch
 from tests.exact_searches import PASSES
 
@@ -31,6 +32,15 @@ def decisions_of_the_user(tmp_path_factory):
     os.environ.pop("NEARSAY_CONFIG")
     if before is not None:
         os.environ["NEARSAY_CONFIG"] = before
+
+
+@pytest.fixture(scope="module")
+def few_trees():
+    """Forests of few trees: enough where a test does not ask how good answers are, in a tenth of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_beside, "FEW_TREES", 10)
+        patch.setattr(model_beside, "MANY_TREES", 20)
+        yield
 
 
 # Tests of these folders are about compiled loops.

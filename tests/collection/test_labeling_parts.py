@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,25 +25,34 @@ from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.sharded import dask_cluster
 from tests.cli.test_commands import picture, run
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection, and a folder of three files to be asked about."""
+    folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     kinds = np.array(["oak", "elm", "fir"])[rng.integers(0, 3, 90)]
     X = (rng.normal(size=(90, 2)) + 3 * np.searchsorted(["elm", "fir", "oak"], kinds)[:, None]).astype(np.float32)
     table = {"id": [f"leaf {row}" for row in range(90)], "width": X[:, 0], "height": X[:, 1]}
-    parquet.write_table(pa.table({**table, "label": kinds}), tmp_path / "leaves.parquet")
-    index_source(tmp_path / "leaves.parquet", tmp_path / "leaves.nearsay")
-    (tmp_path / "new").mkdir()
+    parquet.write_table(pa.table({**table, "label": kinds}), folder / "leaves.parquet")
+    index_source(folder / "leaves.parquet", folder / "leaves.nearsay")
+    (folder / "new").mkdir()
     for number in range(3):
         part = slice(30 * number, 30 * number + 30)
         queries = {"id": table["id"][part], "width": X[part, 0] + 0.1, "height": X[part, 1]}
-        parquet.write_table(pa.table(queries), tmp_path / f"new/{number}.parquet")
-    return tmp_path
+        parquet.write_table(pa.table(queries), folder / f"new/{number}.parquet")
+    return folder
+
+
+@pytest.fixture
+def place(made_once: Path, tmp_path: Path) -> Path:
+    """A copy of them, to be changed."""
+    return Path(shutil.copytree(made_once, tmp_path, dirs_exist_ok=True))
 
 
 def answered(place: Path, **given: object) -> LabeledParts:
@@ -138,8 +148,10 @@ def contents(learned: Learned, folder: Path) -> dict[str, bytes]:
         return {name: file.read(name) for name in file.namelist()}
 
 
-@pytest.mark.parametrize("rows_a_task", [7, 1000])
-@pytest.mark.parametrize("made", ["unequal columns", "feature groups", "one posterior"])
+@pytest.mark.parametrize(
+    ("made", "rows_a_task"),
+    [("unequal columns", 7), ("feature groups", 7), ("one posterior", 7), ("one posterior", 1000)],
+)
 def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, rows_a_task):
     monkeypatch.setattr(distributed_learning, "ROWS_A_TASK", rows_a_task)
     rng = np.random.default_rng(3)

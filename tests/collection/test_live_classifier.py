@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from sklearn.datasets import load_iris
 
 import nearsay as ns
 from nearsay.collection import LiveCollection
+
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 IRIS = load_iris()
 LABELS = IRIS.target_names[IRIS.target]
@@ -31,23 +35,32 @@ QUERIES: dict[str, tuple[Any, ...]] = {
 PUBLIC = sorted(name for name in dir(ns.NeighborClassifier) if not name.startswith("_") and not name.endswith("_"))
 
 
-@pytest.fixture(params=POSTERIORS)
-def classifier(request, tmp_path):
-    with LiveCollection.create(tmp_path / "iris", 4) as collection:
+def classifier_of(folder: Path, posterior: str) -> Iterator[Any]:
+    with LiveCollection.create(folder / "iris", 4) as collection:
         collection.add([f"iris {row}" for row in range(150)], IRIS.data, LABELS.tolist())
         collection.relabel([f"iris {UNLABELED}"], [None])
         collection.forget([f"iris {FORGOTTEN}"])
-        collection.learn(posterior=request.param, n_neighbors="auto" if request.param == "auto" else 5)
+        collection.learn(posterior=posterior, n_neighbors="auto" if posterior == "auto" else 5)
         yield collection.state().classifier
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-@pytest.mark.parametrize("classifier", ["auto"], indirect=True)
-def test_every_public_method_of_a_classifier_works(classifier, name):
+@pytest.fixture(scope="module", params=POSTERIORS)
+def classifier(request, tmp_path_factory):
+    yield from classifier_of(tmp_path_factory.mktemp("shared"), request.param)
+
+
+@pytest.fixture(params=POSTERIORS)
+def classifier_to_change(request, tmp_path):
+    yield from classifier_of(tmp_path, request.param)
+
+
+@pytest.mark.parametrize("classifier_to_change", ["auto"], indirect=True)
+def test_every_public_method_of_a_classifier_works(classifier_to_change):
     with sklearn.config_context(enable_metadata_routing=True):
-        method = getattr(classifier, name)
-        if callable(method):
-            method(*QUERIES.get(name, ()))
+        for name in sorted(PUBLIC, key=lambda name: name == "fit"):  # which forgets the collection
+            method = getattr(classifier_to_change, name)
+            if callable(method):
+                method(*QUERIES.get(name, ()))
 
 
 @pytest.mark.parametrize("classifier", ["auto"], indirect=True)
@@ -86,10 +99,10 @@ def test_rows_left_out_have_probabilities_and_scores(classifier):
     assert len(scores.to_frame()) == len(VOTES)
 
 
-def test_changing_its_index_changes_no_answer(classifier):
-    before = classifier.predict_proba(IRIS.data[::9])
-    classifier.index_.remove(VOTES[:100])
-    assert_array_equal(classifier.predict_proba(IRIS.data[::9]), before)
+def test_changing_its_index_changes_no_answer(classifier_to_change):
+    before = classifier_to_change.predict_proba(IRIS.data[::9])
+    classifier_to_change.index_.remove(VOTES[:100])
+    assert_array_equal(classifier_to_change.predict_proba(IRIS.data[::9]), before)
 
 
 @pytest.mark.parametrize("classifier", ["proportional"], indirect=True)

@@ -15,8 +15,9 @@ from nearsay.data.content_order import content_order
 from nearsay.posterior.base import folds_by
 from nearsay.search.shards import ShardedRows
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 NAMES, OTHER_NAMES = np.array(["ash", "elm", "oak"]), np.array(["yew", "fir", "box"])
-METRICS = ["euclidean", "auto"]
 
 
 def clouds(n: int, seed: int, n_columns: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -35,9 +36,14 @@ def answers(make, X, y, Q, order=None, names=NAMES):  # type: ignore[no-untyped-
     return p[:, np.argsort(np.argsort(names))]
 
 
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize(("n", "seeds"), [(60, 3), (100, 3), (150, 2), (300, 2), (1000, 1)])
-def test_neither_the_order_of_rows_nor_the_names_of_classes_change_an_answer(n, seeds, metric):
+@pytest.mark.parametrize(
+    ("metric", "n", "seeds"),
+    [
+        *(("euclidean", n, seeds) for n, seeds in ((60, 3), (100, 2), (150, 1), (300, 1), (1000, 1))),
+        *(("auto", n, 1) for n in (60, 150, 300)),
+    ],
+)
+def test_neither_the_order_of_rows_nor_the_names_of_classes_change_an_answer(metric, n, seeds):
     def make() -> ns.NeighborClassifier:
         return ns.NeighborClassifier(metric=metric)
 
@@ -46,8 +52,7 @@ def test_neither_the_order_of_rows_nor_the_names_of_classes_change_an_answer(n, 
         Q = np.vstack([clouds(100, seed + 100)[0], X[:50] + 0.1])
         p = answers(make, X, y, Q)
         order = np.random.default_rng(seed).permutation(n)
-        np.testing.assert_allclose(answers(make, X, y, Q, order), p, rtol=0, atol=1e-9)
-        np.testing.assert_allclose(answers(make, X, y, Q, names=OTHER_NAMES), p, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(answers(make, X, y, Q, order, OTHER_NAMES), p, rtol=0, atol=1e-9)
 
 
 def test_rows_that_are_drawn_from_many_do_not_depend_on_their_order():
@@ -58,8 +63,7 @@ def test_rows_that_are_drawn_from_many_do_not_depend_on_their_order():
         return ns.NeighborClassifier(posterior=ns.posterior.Auto(max_past_cases=150))
 
     p = answers(make, X, y, Q)
-    np.testing.assert_allclose(answers(make, X, y, Q, np.arange(700)[::-1]), p, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(answers(make, X, y, Q, names=OTHER_NAMES), p, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(answers(make, X, y, Q, np.arange(700)[::-1], OTHER_NAMES), p, rtol=0, atol=1e-9)
 
 
 def edits(a: str, b: str) -> float:
@@ -101,8 +105,8 @@ def test_fused_groups_do_not_depend_on_the_order_of_rows_or_on_names(exponents):
         return ns.FusedClassifier({"first": slice(0, 3), "last": slice(3, 6)}, exponents=exponents)
 
     p = answers(make, X, y, Q)
-    np.testing.assert_allclose(answers(make, X, y, Q, np.random.default_rng(0).permutation(120)), p, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(answers(make, X, y, Q, names=OTHER_NAMES), p, rtol=0, atol=1e-9)
+    order = np.random.default_rng(0).permutation(120)
+    np.testing.assert_allclose(answers(make, X, y, Q, order, OTHER_NAMES), p, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator", [ns.NeighborClassifier(), LogisticRegression()])
@@ -111,8 +115,7 @@ def test_prediction_sets_depend_neither_on_the_order_of_rows_nor_on_names(estima
     Q = clouds(80, 8)[0]
     order = np.random.default_rng(0).permutation(150)
     sets = ns.ConformalClassifier(estimator).fit(X, NAMES[y]).predict_set(Q)
-    np.testing.assert_array_equal(ns.ConformalClassifier(estimator).fit(X[order], NAMES[y[order]]).predict_set(Q), sets)
-    renamed = ns.ConformalClassifier(estimator).fit(X, OTHER_NAMES[y]).predict_set(Q)
+    renamed = ns.ConformalClassifier(estimator).fit(X[order], OTHER_NAMES[y[order]]).predict_set(Q)
     np.testing.assert_array_equal(renamed[:, np.argsort(np.argsort(OTHER_NAMES))], sets)
 
 

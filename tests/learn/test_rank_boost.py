@@ -191,18 +191,17 @@ def test_a_rank_is_one_more_than_the_number_of_nearer_rows_whatever_the_distance
     assert (ranks == expected[rows]).all()
 
 
-@pytest.mark.parametrize("lines", [slice(0, 150), slice(40, 77), slice(149, 150)])
 @pytest.mark.parametrize("distance", [*SYMMETRIC, "kullback_leibler", "minkowski", lambda a, b: a @ b])
-def test_distances_between_rows_are_those_measured_line_by_line(distance, lines):
+def test_distances_between_rows_are_those_measured_line_by_line(distance):
     random = np.random.default_rng(0)
-    X = np.hstack([random.random((150, 3)), random.random((150, 30)) * (random.random((150, 30)) < 0.1)])
+    X = np.hstack([random.random((50, 3)), random.random((50, 30)) * (random.random((50, 30)) < 0.1)])
     held = HeldSpaces(X, as_spaces({"full": slice(0, 3), "mostly empty": slice(2, 33)}, 33, distance))
-    for space in range(2):
-        out = np.full((lines.stop - lines.start, 150), np.nan)
+    for space, lines in itertools.product(range(2), (slice(0, 50), slice(13, 37), slice(49, 50))):
+        out = np.full((lines.stop - lines.start, 50), np.nan)
         held.between_rows(space, lines, out)
         singly = [held.distances(space, X[i : i + 1])[0] for i in range(lines.start, lines.stop)]
         np.testing.assert_array_equal(out, singly)
-        np.testing.assert_array_equal(held.distances(space, X[lines], slice(17, 131)), out[:, 17:131])
+        np.testing.assert_array_equal(held.distances(space, X[lines], slice(7, 41)), out[:, 7:41])
 
 
 def test_scales_are_the_same_after_all_rows_were_measured():

@@ -26,6 +26,8 @@ from tests.labeled import labeled_rows, queries_for
 from tests.public import declared
 from tests.reference import fusion as reference_fusion
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}
 
 
@@ -39,7 +41,7 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     [
         FusedClassifier(estimator=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
         FusedClassifier(estimator=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
-        FusedClassifier(estimator=NeighborClassifier("auto", posterior="auto", metric="auto")),
+        FusedClassifier(estimator=NeighborClassifier("auto", posterior="auto")),
     ],
     expected_failed_checks=declared,
 )

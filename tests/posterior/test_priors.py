@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.metrics.probability import mean_log_posterior
 from tests.labeled import labeled_rows, queries_for
+
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 GROUPS = {"first": slice(0, 1), "last": slice(1, 2)}
 
@@ -114,8 +117,9 @@ def test_with_priors_records_count_past_cases_as_often_as_queries_come(way):
 def test_priors_are_taken_by_name_by_order_and_by_word_and_only_their_ratios_count():
     X, y, _ = two_groups(300, 0.2, seed=7)
     names = np.array(["often", "rarely"])[y]
-    fused = lambda **given: ns.FusedClassifier(GROUPS, ns.NeighborClassifier(**given))  # noqa: E731
-    for make in (ns.NeighborClassifier, fused):
+    single = partial(ns.NeighborClassifier, 5, posterior="pooled")
+    fused = lambda **given: ns.FusedClassifier(GROUPS, single(**given))  # noqa: E731
+    for make in (single, fused):
         same = [{"often": 1, "rarely": 1}, [5, 5], (0.5, 0.5), np.array([2.0, 2.0]), "uniform"]
         answers = [make(priors=priors).fit(X, names).predict_proba(X[:20]) for priors in same]
         for each in answers[1:]:

@@ -57,6 +57,7 @@ def birds(tmp_path):
     ids = [f"{place}" for place in range(len(labels))]
     words = [["wings"] if place < 16 else ["fins", "water"] for place in range(32)]
     collection.add(ids, centers + rng.normal(0, 0.5, (32, 2)), labels, words)
+    collection.learn(posterior="pooled", n_neighbors=5)
     with collection:
         yield collection
 
