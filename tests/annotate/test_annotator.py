@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,6 +114,9 @@ def test_words_are_given_with_the_neighbors_that_have_them():
         for word, rows in zip(answer.words, answer.given_by, strict=True):
             assert rows == [row for row in answer.neighbors.tolist() if Y[row, word]]
         assert len(str(answer).splitlines()) == 3
+        shown = [re.findall(r"<td>(.*?)</td>", line) for line in answer._repr_html_().split("<tr>")[2:]]
+        known = zip(answer.words, answer.probabilities, strict=True)
+        assert [line[:2] for line in shown] == [[str(word), f"{100 * p:.0f} %"] for word, p in known]
 
 
 class Counted(JointNeighbors):
