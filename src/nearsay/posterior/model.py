@@ -64,6 +64,7 @@ class FittedModel:
         Where k alone was chosen: the rows that would have got another one.
     nested : where more was chosen by few rows, their answers by choices made without them; or None.
     k_curve, choices : how every k, or every candidate, did; None where nothing was chosen.
+    summary : what each view and model cost and brought, where past cases chose among them; or None.
     """
 
     classes: np.ndarray
@@ -83,6 +84,7 @@ class FittedModel:
     nested: NestedAnswers | None = None
     k_curve: Any = None
     choices: Any = None
+    summary: Any = None
 
     # ------------------------------------------------------------ neighbors
 

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from nearsay.core.arrays import evenly
+from nearsay.core.steps import Steps
 from nearsay.data.content_order import content_order
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.neighbors.table import NeighborTable
@@ -29,6 +30,7 @@ from nearsay.posterior.choice.candidate_views import (
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
 from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
 from nearsay.posterior.choice.model_choice import Chooser, ModelCandidate, members_of_all, neighbors_to_try
+from nearsay.posterior.choice.summary import PoolSummary
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.methods.named import CRITERIA, Auto, as_posterior, is_auto
 from nearsay.posterior.model import FittedModel
@@ -76,6 +78,8 @@ class FitOptions:
         The settings by which rows in shards are searched.
     blocks : pairs of int
         Columns that stand for one column of a table with words or gaps, as in ``RowTransform``.
+    verbose : bool
+        Whether a line is printed for each step.
     """
 
     n_neighbors: Any
@@ -93,6 +97,7 @@ class FitOptions:
     make_view: Callable[..., View] | None = None
     shards: Any = None
     blocks: tuple[tuple[int, int], ...] = ()
+    verbose: bool = False
 
     @property
     def chooses(self) -> bool:
@@ -123,7 +128,7 @@ class FitOptions:
 
     def in_memory(self) -> FitOptions:
         """The same for rows in memory, few enough to be searched here."""
-        return replace(self, shards=None, make_view=None)
+        return replace(self, shards=None, make_view=None, verbose=False)
 
     def take(self, X: Any, rows: np.ndarray, held: np.ndarray) -> Any:
         """Some of the rows; of distances, those to the rows that are held."""
@@ -170,10 +175,12 @@ class ModelFit:
         self.beside_proba = beside_proba
         self.groups = groups
         self.n_rows, self.n_classes = len(labels), len(classes)
+        self.steps = Steps("NeighborClassifier", shown=options.verbose)
         every = is_auto_metric(options.metric)
         self.posteriors = posteriors_to_try(options.posterior, every=every, weights=weights, row_groups=groups)
         learns = options.chooses or any(make().needs_past_cases for make in self.posteriors.values())
         self.order = self._content_order() if learns else None
+        self.summary: PoolSummary | None = None
 
     def model(self) -> FittedModel:
         """Everything, step by step."""
@@ -223,6 +230,7 @@ class ModelFit:
             rows_by_k=rows_by_k,
             k_curve=k_curve,
             choices=choices,
+            summary=self.summary,
         )
 
     def _content_order(self) -> np.ndarray:
@@ -272,16 +280,17 @@ class ModelFit:
         beside = self.options.beside
         weights = None if self.weights is None else self.weights.relative
         y = self.classes[self.labels]
-        models = [
-            ModelBeside(model, self.classes, name).fit(
-                self.X, y, self.labels, held_out, weights, order=self.order, groups=self.groups
-            )
-            for (name, model), held_out in zip(beside, self.beside_proba or [None] * len(beside), strict=True)
-        ]
+        models = []
+        for (name, model), held_out in zip(beside, self.beside_proba or [None] * len(beside), strict=True):
+            with self.steps.step(name):
+                member = ModelBeside(model, self.classes, name)
+                member.fit(self.X, y, self.labels, held_out, weights, order=self.order, groups=self.groups)
+            models.append(member)
         if any(view.knows_labels for view in views.values()):
             thorough = is_auto_metric(self.options.metric)
             given = self.X, self.labels, self.n_classes, self.order, self.groups
-            models += companion_models(*given, thorough=thorough, keep_copies=self.options.keep_copies)
+            keep = self.options.keep_copies
+            models += companion_models(*given, thorough=thorough, keep_copies=keep, steps=self.steps)
         return models
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:
@@ -318,10 +327,13 @@ class ModelFit:
             models=models,
             criterion=self.options.criterion,
             weights=self.weights,
+            steps=self.steps,
         )
-        candidate = chooser.choose_one_group()
+        with self.steps.step("choosing"):
+            candidate = chooser.choose_one_group()
         past = self._past_cases([views[key] for key in candidate.views], [models[n] for n in candidate.models])
         past.keep(chooser.table(candidate), rows)
+        self.summary = chooser.summary(candidate)
         return candidate, chooser.report(), chooser.fitted(candidate), past
 
     def _past_cases(self, views: list[View], models: list[ModelBeside]) -> PastCases:

@@ -20,12 +20,16 @@ from time import perf_counter
 import numpy as np
 
 from nearsay.core.arrays import evenly
+from nearsay.core.steps import Steps
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS, GroupPosterior, Posterior
 from nearsay.posterior.choice.choices import CandidateScore, Choices, merits
 from nearsay.posterior.choice.k_curve import DIGITS
+from nearsay.posterior.choice.summary import MemberSummary, PoolSummary
 from nearsay.posterior.methods.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.methods.named import CRITERIA, POSTERIORS
+from nearsay.posterior.methods.pool_members import PoolMembers
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 from nearsay.posterior.views.feature_group import View
@@ -38,6 +42,9 @@ CASES_TO_CHOOSE_BY = 5000
 
 # From votes of one to votes of many, about half as many again each time.
 NEIGHBORS_TO_TRY = (1, 2, 3, 5, 8, 12, 20, 30)
+
+# The key of the view of all feature groups together, if there is one.
+JOINT = (-1, -1)
 
 LEADERS = 3
 
@@ -78,6 +85,7 @@ class Chooser:
     criterion : "log_posterior" or "accuracy"
     weights : RowWeights, optional
         How much each row of the collection counts as a case.
+    steps : where models were measured, and views will be.
     """
 
     def __init__(
@@ -93,7 +101,9 @@ class Chooser:
         models: Sequence[ModelBeside] = (),
         criterion: str = CRITERIA[0],
         weights: RowWeights | None = None,
+        steps: Steps | None = None,
     ) -> None:
+        self.steps = Steps() if steps is None else steps
         self.views = views
         self.posteriors = posteriors
         self.ks = ks
@@ -107,11 +117,10 @@ class Chooser:
         judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
         members = members_of_all(posteriors, labels)
         # Votes are counted in plain views only.
-        self._all, self._view_seconds = {}, {}
+        self._all = {}
         for key, view in views.items():
-            start = perf_counter()
-            self._all[key] = view.past_cases(1 if view.knows_labels else max(ks), members, self.rows)
-            self._view_seconds[view.name] = perf_counter() - start
+            with self.steps.step(self._view_name(key)):
+                self._all[key] = view.past_cases(1 if view.knows_labels else max(ks), members, self.rows)
         self.models = list(models)
         self._all_log_proba = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
@@ -122,6 +131,8 @@ class Chooser:
         self._cases: dict[ModelCandidate, tuple[np.ndarray, np.ndarray]] = {}  # log p of the truth, and whether it won
         self._pools: dict[ModelCandidate, Posterior] = {}  # fitted to all cases, not by folds
         self._everyone = everyone
+        self._paid: PoolMembers | None = None
+        self._losses_without: dict[str, float] = {}  # of the pool, without each member that pays
         self._worth = relative_weights(weights, self.rows)  # how much each case counts
 
     def choose(self) -> ModelCandidate:
@@ -134,7 +145,9 @@ class Chooser:
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         pools_all = isinstance(self.posteriors[expected](), GroupPosterior)
         learned = tuple(key for key, view in self.views.items() if view.knows_labels)
-        best = ModelCandidate(expected, k, sum(alone, ()) + learned if pools_all else alone[0])
+        best = ModelCandidate(expected, k, (*sum(alone, ()), *learned) if pools_all else alone[0])
+        if pools_all and JOINT in self.views:  # which has all distances, so that one is enough for the groups
+            best = replace(best, views=(JOINT, *alone[0]))
         rival = self._best([ModelCandidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = self._likeliest_first(replace(rival, posterior=p) for p in self.posteriors)[:LEADERS]
@@ -168,6 +181,7 @@ class Chooser:
         if not self._counts_votes(best) and votes:  # neighbors are shown: as many as make the best votes
             k = self._best([candidate for candidate in others_k if candidate.posterior == PLAIN_VOTES]).n_neighbors
             best = replace(best, n_neighbors=k)
+        best = self._without_idle_members(best)
         self._chosen = self._judge(best)
         return best
 
@@ -185,8 +199,9 @@ class Chooser:
 
     def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
         """All groups under one distance, for each that takes them all and is not learned from labels."""
-        groups = sorted({group for group, _ in self.views})
-        distances = sorted({distance for (_, distance), view in self.views.items() if not view.knows_labels})
+        plain = [key for key, view in self.views.items() if not view.knows_labels and key != JOINT]
+        groups = sorted({group for group, _ in plain})
+        distances = sorted({distance for _, distance in plain})
         takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
         return [tuple((group, d) for group in groups) for d in takes_all]
 
@@ -217,8 +232,41 @@ class Chooser:
     def report(self) -> Choices:
         """Everything tried so far."""
         choices = Choices(list(self._tried.values()), self._chosen, len(self.rows), self.criterion)
-        choices.view_seconds = self._view_seconds
+        choices.view_seconds = {view.name: self.steps.seconds[self._view_name(key)] for key, view in self.views.items()}
         return choices
+
+    def summary(self, candidate: ModelCandidate) -> PoolSummary:
+        """What each view and model cost, and what it brings to the candidate that was chosen."""
+        used, seconds, without = self._member_names(candidate), self.steps.seconds, self._losses_without
+        every = self._member_names(ModelCandidate("", 0, tuple(self.views), tuple(range(len(self.models)))))
+        members = tuple(MemberSummary(name, seconds.get(name, 0.0), name in used, without.get(name)) for name in every)
+        if self._paid is None:
+            return PoolSummary(members, -self._judge(candidate).log_posterior, len(self.rows))
+        return PoolSummary(members, self._paid.loss, self._paid.n_cases)
+
+    def _member_names(self, candidate: ModelCandidate) -> list[str]:
+        """What views and models are called, as steps are."""
+        return [*map(self._view_name, candidate.views), *(self.models[number].name for number in candidate.models)]
+
+    def _view_name(self, key: tuple[int, int]) -> str:
+        """The metric of a view, behind its group where there are several."""
+        view, several = self.views[key], len({group for group, _ in self.views}) > 1
+        return view.name if several else view.metric_name
+
+    def _without_idle_members(self, candidate: ModelCandidate) -> ModelCandidate:
+        """The candidate without the views and models that past cases do not miss."""
+        pool = self._pools.get(self._plain(candidate))
+        if not isinstance(pool, Pooled) or len(candidate.views) + len(candidate.models) < 2:
+            return candidate
+        paid = pool.members_that_pay(self._tables_of(self._plain(candidate))[0], self.rows)
+        names, n_views = self._member_names(candidate), len(candidate.views)
+        self._paid = paid
+        self._losses_without = {names[member]: loss for member, loss in paid.without.items()}
+        return replace(
+            candidate,
+            views=tuple(key for number, key in enumerate(candidate.views) if number not in paid.idle),
+            models=tuple(key for number, key in enumerate(candidate.models, n_views) if number not in paid.idle),
+        )
 
     def _while_clearly_better(
         self, best: ModelCandidate, steps: Callable[[ModelCandidate], list[ModelCandidate]]
@@ -298,7 +346,8 @@ class Chooser:
         """The past cases in the views of a candidate, and which classes each of these has."""
         tables = [self._tables[key].first(candidate.n_neighbors or 1) for key in candidate.views]
         log_proba = stacked_models([self._log_proba[number] for number in candidate.models])
-        tables[0] = replace(tables[0], model_log_p=log_proba)
+        if log_proba is not None:
+            tables[0] = replace(tables[0], model_log_p=log_proba)
         return tables, np.stack([self.views[key].has_class for key in candidate.views])
 
     def _left_out(

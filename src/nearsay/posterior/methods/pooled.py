@@ -29,8 +29,17 @@ from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
-from nearsay.posterior.methods.log_linear import PRECISION, Cases, fit_weights, likeliest, n_candidates, stack
+from nearsay.posterior.methods.log_linear import (
+    PRECISION,
+    Cases,
+    add_cases,
+    fit_weights,
+    likeliest,
+    n_candidates,
+    stack,
+)
 from nearsay.posterior.methods.past_case_table import listed_classes
+from nearsay.posterior.methods.pool_members import PoolMembers, TaughtFold, members_that_pay
 from nearsay.posterior.methods.pooled_features import (
     class_views,
     far_by_size,
@@ -65,6 +74,9 @@ MODEL_PRECISION = 10.0
 # overfitted: all weights are held to those that these few have alone, the more closely the fewer cases there are, and
 # twice as closely as otherwise with so many.
 CORE_VIEWS, CASES_TO_HOLD = 2, 1500
+
+# So many cases say which members of the pool pay.
+CASES_TO_DROP_BY = 2000
 
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
 BELIEF = 0.1
@@ -196,19 +208,52 @@ class Pooled(GroupPosterior):
         self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The weights of all features, and the probability they give the truth in each case."""
-        n_weights = n_views * len(self.members_)
-        precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
-        precision[n_weights:-1] = MODEL_PRECISION
-        if n_views <= CORE_VIEWS + 1 or self.of_groups:  # one view more is no burden
+        precision = self._precision(n_views, n_models, len(cases))
+        if not self._has_core(n_views):
             return fit_weights(cases, center=0.0, precision=precision, start=start)
         core = np.ones(len(precision), np.bool_)
-        core[CORE_VIEWS * len(self.members_) : n_weights] = False
+        core[CORE_VIEWS * len(self.members_) : n_views * len(self.members_)] = False
         of_core = replace(cases, features=np.ascontiguousarray(cases.features[:, :, core]))
         few, _ = self._fitted_weights(of_core, CORE_VIEWS, n_models, None)
         center = np.zeros(len(precision))
         center[core] = few
-        closer = 1 + CASES_TO_HOLD / len(cases)
-        return fit_weights(cases, center=center, precision=closer * precision, start=start)
+        return fit_weights(cases, center=center, precision=precision, start=start)
+
+    def _precision(self, n_views: int, n_models: int, n_cases: int) -> np.ndarray:
+        """How closely the prior holds each weight."""
+        n_weights = n_views * len(self.members_)
+        precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
+        precision[n_weights:-1] = MODEL_PRECISION
+        return (1 + CASES_TO_HOLD / n_cases) * precision if self._has_core(n_views) else precision
+
+    def _has_core(self, n_views: int) -> bool:
+        """Whether the first views are expected to carry the pool; one view more is no burden."""
+        return n_views > CORE_VIEWS + 1 and not self.of_groups
+
+    def members_that_pay(self, tables: Sequence[NeighborTable], rows: np.ndarray) -> PoolMembers:
+        """Which of the views (first) and models answer past cases better than the others do without them.
+
+        ``tables`` and ``rows`` are what it was fitted to.
+        """
+        n_views, n_models = len(self.weights_), len(self.model_weights_)
+        teachers = self._teachers(tables, rows)
+        teachers = teachers[evenly(len(teachers), CASES_TO_DROP_BY)]
+        cases = self._cases(tables, rows, teachers)
+        folds = []
+        for rest, fold in splits(self.labels_[rows], groups=self.groups_of(rows)):
+            taught, held_out = (cases[np.flatnonzero(np.isin(teachers, some))] for some in (rest, fold))
+            if len(taught) and len(held_out):
+                others = copy(self)
+                others._learn(taught, n_views, n_models, start=self._all_weights)
+                curvature = np.diag(self._precision(n_views, n_models, len(taught)))
+                weights, unused = others._all_weights, np.empty(len(taught))
+                add_cases(taught, weights, unused, np.zeros(len(weights)), curvature)
+                folds.append(TaughtFold(weights, curvature, held_out))
+        numbers = np.arange(n_views * len(self.members_)).reshape(n_views, -1)
+        columns = [*numbers, *(np.array([numbers.size + model]) for model in range(n_models))]
+        if not folds:
+            return PoolMembers(np.nan, {}, (), 0)
+        return members_that_pay(folds, columns, self.model_failure_, self.n_classes_)
 
     @property
     def _all_weights(self) -> np.ndarray:
@@ -278,7 +323,7 @@ class Pooled(GroupPosterior):
         case = 1 if self.weights is None else self.weights.values[rows]
         without = far_by_size(sizes[truth] - 1, worth[truth] - case, usual_size(sizes, worth))
         farther = without - self._far_by_size[truth]
-        odds = np.where(is_known(class_views(tables), tables), np.exp(-self.size_weight_ * farther), 1.0)
+        odds = np.where(is_known(class_views(tables), tables[0].model_log_p), np.exp(-self.size_weight_ * farther), 1.0)
         even, cases = self.model_failure_ / self.n_classes_, np.arange(len(p))
         p = p - even
         share = p[cases, truth] / (1 - self.model_failure_)
@@ -336,11 +381,14 @@ class Pooled(GroupPosterior):
     def log_odds(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
         odds = np.empty((len(these), len(tables)))
+        # The weights of each table stand together, those of its views; models are of the first.
+        starts = len(self.members_) * np.cumsum([0, *(1 + len(table.further) for table in tables[:-1])])
         for part in self._blocks(len(these), tables):
-            features = self._features(tables, part)[:, :, : self.weights_.size]
+            features = self._features(tables, part)
             query = np.arange(len(features))
-            nearer = features[query, others[part]] - features[query, these[part]]
-            odds[part] = (nearer.reshape(len(query), *self.weights_.shape) * self.weights_).sum(axis=2)
+            nearer = (features[query, others[part]] - features[query, these[part]]) * self._all_weights
+            odds[part] = np.add.reduceat(nearer[:, : self.weights_.size], starts, axis=1)
+            odds[part, 0] += nearer[:, self.weights_.size : -1].sum(axis=1)
         return odds
 
     def _teachers(self, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
@@ -377,10 +425,11 @@ class Pooled(GroupPosterior):
         views = [view[part] for view in class_views(tables)]
         out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
         self._fill_features(views, out)
-        if tables[0].model_log_p is not None:
-            out[:, :, -1 - n_models(tables) : -1] = -tables[0].model_log_p[part]
+        log_p = None if tables[0].model_log_p is None else tables[0].model_log_p[part]
+        if log_p is not None:
+            out[:, :, -1 - n_models(tables) : -1] = -log_p
         # Of a query without any group nothing is known, not even that: all classes are alike.
-        out[:, :, -1] = is_known(views, tables)[:, None] * self._far_by_size
+        out[:, :, -1] = is_known(views, log_p)[:, None] * self._far_by_size
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:

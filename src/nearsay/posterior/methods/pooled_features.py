@@ -31,11 +31,11 @@ def n_models(tables: Sequence[NeighborTable]) -> int:
     return 0 if tables[0].model_log_p is None else tables[0].model_log_p.shape[2]
 
 
-def is_known(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
-    """Of which queries anything is known: (n_queries,) bool."""
-    has_models = tables[0].model_log_p is not None
-    known: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | has_models
-    return known
+def is_known(views: Sequence[NearestClasses], log_p: np.ndarray | None) -> np.ndarray:
+    """Of which queries anything is known, by these views or by models: (n_queries,) bool."""
+    known: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0)
+    # A model that gives all classes the same knows nothing.
+    return known if log_p is None else known | (log_p != log_p[:, :1]).any(axis=(1, 2))
 
 
 def far_by_size(sizes: np.ndarray, worth: np.ndarray, usual: float) -> np.ndarray:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.core.arrays import row_blocks
 from nearsay.core.settings import check_estimator
+from nearsay.core.steps import Steps
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
@@ -268,11 +269,12 @@ def companion_models(
     *,
     thorough: bool = False,
     keep_copies: bool = False,
+    steps: Steps | None = None,
 ) -> list[ModelBeside]:
     """Classes as Gaussians of the columns and of their normal scores, a line and a forest.
 
     None where rows are very few, or rows × classes too many. ``thorough`` takes more time for the line and the forest,
-    and ``keep_copies`` keeps those that were fitted without each fold.
+    and ``keep_copies`` keeps those that were fitted without each fold. ``steps`` measures each.
     """
     if len(X) < FEWEST_ROWS or len(X) * n_classes > MOST_ANSWERS:
         return []
@@ -282,7 +284,8 @@ def companion_models(
         model = make(thorough)
         kind = ForestBeside if isinstance(model, ForestClasses) and groups is None else ModelBeside
         beside = kind(model, classes, name, keeps_copies=keep_copies)
-        models.append(beside.fit(X, labels, labels, order=order, groups=groups))
+        with (steps or Steps()).step(name):
+            models.append(beside.fit(X, labels, labels, order=order, groups=groups))
     return models
 
 

@@ -1,0 +1,90 @@
+"""What each member of a pool cost and brought, as a table that prints."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+_HEAD = ("member", "seconds", "without it")
+
+
+@dataclass(frozen=True)
+class MemberSummary:
+    """A view of the rows, or a model beside them.
+
+    Attributes
+    ----------
+    name : str
+    seconds : float
+        How long ``fit`` took to learn it and to ask it about past cases.
+    used : bool
+        Whether it answers queries.
+    without : float or None
+        The log loss of past cases without it; None for a member that is not in the pool.
+    """
+
+    name: str
+    seconds: float
+    used: bool
+    without: float | None = None
+
+
+@dataclass(frozen=True)
+class PoolSummary:
+    """What each member of a pool cost and brought; prints as a table.
+
+    Attributes
+    ----------
+    members : of MemberSummary; those in use first, by what they bring.
+    log_loss : float
+        Of past cases, with all members that are used. What it is without one is computed to second order.
+    n_cases : int
+
+    >>> views = MemberSummary("cosine", 0.5, used=False), MemberSummary("euclidean", 0.25, used=True, without=0.31)
+    >>> print(PoolSummary((*views, MemberSummary("forest", 2.0, used=True, without=0.35)), log_loss=0.3, n_cases=120))
+    log loss of 120 past cases: 0.3000
+      member     seconds  without it
+    * forest        2.00      0.3500
+    * euclidean     0.25      0.3100
+      cosine        0.50           -
+    """
+
+    members: tuple[MemberSummary, ...]
+    log_loss: float
+    n_cases: int
+
+    def __post_init__(self) -> None:
+        by_worth = sorted(self.members, key=lambda one: (not one.used, -(one.without or 0.0)))
+        object.__setattr__(self, "members", tuple(by_worth))
+
+    @property
+    def why(self) -> str:
+        """What the numbers are, in a line."""
+        return f"log loss of {self.n_cases} past cases: {self.log_loss:.4f}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON and for tables."""
+        return [asdict(one) for one in self.members]
+
+    def __str__(self) -> str:
+        cells = [_HEAD, *map(_cells, self.members)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
+        lines = [self.why]
+        for number, (name, *numbers) in enumerate(cells):
+            mark = "* " if number and self.members[number - 1].used else "  "
+            placed = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
+            lines.append(mark + "  ".join([name.ljust(widths[0]), *placed]))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def line(cells: tuple[str, ...], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(_cells(one), "th" if one.used else "td") for one in self.members)
+        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+def _cells(one: MemberSummary) -> tuple[str, ...]:
+    return one.name, f"{one.seconds:.2f}", "-" if one.without is None else f"{one.without:.4f}"
