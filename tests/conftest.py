@@ -13,7 +13,6 @@ import pytest
 from hypothesis import settings
 
 from nearsay.core import compiling
-from nearsay.posterior.views import model_beside
 from nearsay.search.exact import ExactSearch
 from tests.exact_searches import PASSES
 
@@ -38,8 +37,8 @@ def decisions_of_the_user(tmp_path_factory):
 def few_trees():
     """Forests of few trees: enough where a test does not ask how good answers are, in a tenth of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_beside, "FEW_TREES", 10)
-        patch.setattr(model_beside, "MANY_TREES", 20)
+        patch.setattr("nearsay.posterior.views.model_beside.FEW_TREES", 10)
+        patch.setattr("nearsay.posterior.views.model_beside.MANY_TREES", 20)
         yield
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are k
 
 TABLE = "id,width,species\na,1.5,oak\nb,1.6,oak\nc,7,elm\nd,7.2,elm\n"
 MADE = {
-    "index": "from nearsay.collection import index_source; index_source('leaves.csv', 'made')",
+    "index": "from nearsay.collection import index_source; index_source('leaves.csv', 'made', learn=False)",
     "create": "from nearsay.collection import Store; Store.create('made', 3).close()",
     "backup": "from nearsay.collection import Store; Store.open('leaves', read_only=True).backup('made')",
 }
@@ -34,7 +34,7 @@ def place(tmp_path, monkeypatch):
     """A table, and a collection made of it."""
     monkeypatch.chdir(tmp_path)
     Path("leaves.csv").write_text(TABLE, encoding="utf-8")
-    index_source("leaves.csv", "leaves")
+    index_source("leaves.csv", "leaves", learn=False)
     return tmp_path
 
 

@@ -1,6 +1,6 @@
 """A collection that is changed while it is asked: every answer is that of the collection before or after a change.
 
-These run for a second or two a backend; NEARSAY_SOAK=60 makes it so many seconds.
+These run for half a second a backend; NEARSAY_SOAK=60 makes it so many seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nearsay.errors import InputError
 from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.screening.screen import ScreenLimits
 
-SECONDS = float(os.environ.get("NEARSAY_SOAK", "1.5"))
+SECONDS = float(os.environ.get("NEARSAY_SOAK", "0.5"))
 READERS = 8
 N_COLUMNS = 6
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.core import settings
+from nearsay.core import compiling, settings
 from nearsay.errors import InputError, NearsayError
 from tests.estimators.test_sklearn_checks import takes_an_estimator, takes_keywords
 from tests.public import ESTIMATORS
+
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 N = 36
 LABELS = np.arange(N) % 3
@@ -86,16 +89,25 @@ def fit_and_ask(kind: Any, **given: Any) -> None:
         estimator.leave_one_out(2)
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+def try_every_value(call: Callable[[Any], object]) -> None:
+    """Each value works or is refused in words, in what might be a process of its own."""
+    for what, value in VALUES.items():
+        with warnings.catch_warnings(), compiling.forced(None):
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", UserWarning)  # what nearsay says about few rows, and convergence
+            try:
+                call(value)
+            except NearsayError as refused:
+                assert len(str(refused)) > 30, what  # noqa: PT017 - that it is refused is one of two right outcomes
+            except Exception as error:
+                error.add_note(f"The value is {what}.")
+                raise
+
+
 @pytest.mark.parametrize(("kind", "name"), public_settings(), ids=lambda one: getattr(one, "__name__", one))
-def test_a_setting_works_or_is_refused_in_words(kind, name, value, capfd):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", UserWarning)  # what nearsay says about few rows, and convergence
-        try:
-            fit_and_ask(kind, **{name: value})
-        except NearsayError as refused:
-            assert len(str(refused)) > 30  # noqa: PT017 - that it is refused is one of two right outcomes
+@pytest.mark.usefixtures("capfd")
+def test_a_setting_works_or_is_refused_in_words(kind, name):
+    try_every_value(lambda value: fit_and_ask(kind, **{name: value}))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -104,21 +116,17 @@ def test_every_estimator_works_with_the_settings_it_comes_with():
         fit_and_ask(kind)
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize("name", inspect.signature(ns.annotate.Relevance).parameters)
 @pytest.mark.parametrize("kind", ["rank", "distance", "exp-z"])
-def test_a_setting_of_relevance_works_or_is_refused_in_words(kind, name, value):
+def test_a_setting_of_relevance_works_or_is_refused_in_words(kind, name):
     table = ns.NeighborTable(np.array([[0, 1]]), np.array([[0.0, 1.0]]))
-    given = {"kind": kind, name: value}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            found = ns.annotate.measures_by_k(
-                table, [["a"], ["b"]], [["a"]], [2], relevance=ns.annotate.Relevance(**given), n_keywords=1
-            )
-        except InputError:
-            return
-    assert found[0]["k"] == 2
+
+    def measure(value):
+        relevance = ns.annotate.Relevance(**{"kind": kind, name: value})
+        found = ns.annotate.measures_by_k(table, [["a"], ["b"]], [["a"]], [2], relevance=relevance, n_keywords=1)
+        assert found[0]["k"] == 2
+
+    try_every_value(measure)
 
 
 TREE = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -161,16 +169,9 @@ CALLS: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 @pytest.mark.parametrize(("function", "given", "name"), CALLS, ids=lambda one: getattr(one, "__name__", str(one)[:12]))
-def test_an_argument_of_a_function_works_or_is_refused_in_words(function, given, name, value):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            function(**{**given, name: value})
-        except NearsayError as refused:
-            assert len(str(refused)) > 30  # noqa: PT017 - that it is refused is one of two right outcomes
+def test_an_argument_of_a_function_works_or_is_refused_in_words(function, given, name):
+    try_every_value(lambda value: function(**{**given, name: value}))
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,13 @@ def check_lines(
         np.testing.assert_array_equal(found, by_loop)
 
 
-@pytest.mark.parametrize("products", ["float32", "int8"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
-@pytest.mark.parametrize("n_classes", [129, 700])
+@pytest.mark.parametrize(
+    ("products", "dtype", "n_classes"),
+    [
+        *(("float32", np.float32, 129), ("float32", np.float64, 700), ("float32", np.uint8, 129)),
+        *(("int8", np.float32, 700), ("int8", np.float64, 129), ("int8", np.uint8, 700)),
+    ],
+)
 def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(products, dtype, n_classes):
     X, labels = many_classes(0, 2300, n_classes)
     removed = [3, 700, 2299]

@@ -134,8 +134,15 @@ def explained(estimator: Any, Q: np.ndarray, truth: np.ndarray) -> tuple[np.ndar
     return p, found.predictions == truth, cases, right
 
 
-@pytest.mark.parametrize("posterior", ns.posterior.POSTERIORS)
-@pytest.mark.parametrize("name", SETS)
+# Every posterior on four of the sets, and every set with four of the posteriors or more.
+TOLD = [
+    (list(SETS)[(number + step) % len(SETS)], posterior)
+    for number, posterior in enumerate(ns.posterior.POSTERIORS)
+    for step in (0, 3, 5, 8)
+]
+
+
+@pytest.mark.parametrize(("name", "posterior"), TOLD)
 def test_held_out_answers_are_right_as_often_as_their_records_say(name, posterior):
     X, y = SETS[name]()
     X, Q, y, truth = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)

@@ -20,7 +20,7 @@ from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
 from nearsay.posterior.base import folds
-from nearsay.posterior.choice import candidate_views
+from nearsay.posterior.choice import candidate_views, nested
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import FEW, Auto
 from nearsay.posterior.methods.pooled import Pooled
@@ -36,6 +36,8 @@ from nearsay.posterior.views.row_transforms import (
     learn_maps,
 )
 from nearsay.posterior.views.views import with_further
+
+pytestmark = pytest.mark.usefixtures("few_trees")
 
 
 def blobs(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +156,7 @@ def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
 
 def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
     X, y = load_digits(return_X_y=True)
-    X, Q, y = X[:400], X[400:470], y[:400]
+    X, Q, y = X[:200], X[200:270], y[:200]
     answers = []
     for count in (1, 2):
         with threads(count):
@@ -167,7 +169,8 @@ def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
 
 
 @pytest.mark.parametrize("estimator", [NeighborClassifier(metric="auto"), NeighborClassifier(beside=GaussianNB())])
-def test_neither_maps_nor_a_model_know_labels_drawn_by_lot(estimator):
+def test_neither_maps_nor_a_model_know_labels_drawn_by_lot(estimator, monkeypatch):
+    monkeypatch.setattr(nested, "NESTED_BELOW", 0)  # choosing anew without the case would hide what they know
     repetitions, n = 6, 150
     random = np.random.default_rng(0)
     log_p = []
