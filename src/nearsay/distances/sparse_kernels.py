@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from nearsay.core.compiling import only_compiled as compiled
@@ -118,22 +116,3 @@ def manhattan_of_pairs(starts, columns, counts, sums, Q, candidates, out):  # ty
             for place in range(bins.shape[0]):
                 shared += min(query[bins[place]], np.float64(sizes[place]))
             out[i, c] = max(total + sums[row] - 2.0 * shared, 0.0)
-
-
-@partial(compiled, fastmath={"nnan", "nsz"})
-def add_shared(starts, rows, counts, q_starts, q_numbers, q_amounts, first, shared):  # type: ignore[no-untyped-def]
-    """Add Σ min(q, x) to ``shared`` (queries × rows from ``first`` on), all in float32.
-
-    The bins of the queries come column by column like those of the rows, so that a column is read once for all.
-    """
-    last, offset = first + shared.shape[1], np.uint32(first)
-    for column in range(starts.shape[0] - 1):
-        if q_starts[column] == q_starts[column + 1]:
-            continue
-        start, stop = starts[column], starts[column + 1]
-        start, stop = start + np.searchsorted(rows[start:stop], first), start + np.searchsorted(rows[start:stop], last)
-        bin_rows, bin_counts = rows[start:stop], counts[start:stop]
-        for q in range(q_starts[column], q_starts[column + 1]):
-            sums, amount = shared[q_numbers[q]], q_amounts[q]
-            for place in range(bin_rows.shape[0]):
-                sums[bin_rows[place] - offset] += min(amount, bin_counts[place])

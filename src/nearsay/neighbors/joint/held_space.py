@@ -5,8 +5,7 @@ they can be: enough to rule rows out. How it measures depends on the distance:
 
     Euclidean form          a matrix product of centered rows
     manhattan               centered rows in float32, twice as many at once as in float64
-    manhattan, mostly 0     the bins that query and row both fill, in float32, each bin for many queries at once
-    any other               as exactly as ever
+    any other               as exactly as ever; manhattan of rows that are mostly 0 by the bins that both fill
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from nearsay.core.arrays import SINGLE_OR_DOUBLE, row_blocks
 from nearsay.distances.distance import Distance
@@ -121,9 +119,7 @@ class HeldSpace:
         """Approximate distances with an error bound. Every call prepares the rows again: reuse the result."""
         if self.distance.has_euclidean_form:
             return _RoughByProducts(self.rows, self.distance)
-        if self.mostly_empty:
-            return _RoughSharedBins(self)
-        if isinstance(self.distance, Manhattan):
+        if isinstance(self.distance, Manhattan) and not self.mostly_empty:
             return _RoughManhattan(self.rows)
         return _AsExact(self)
 
@@ -316,52 +312,6 @@ class _ManhattanQueries:
                 manhattan(self._queries, columns, few)
                 few = few[:, start - part.start : stop - part.start]
                 total[:, start - rows.start : stop - rows.start] += unit * few
-
-
-class _RoughSharedBins:
-    """Σ|q − x| = Σ|q| + Σ|x| − 2 Σ min(|q|, |x|) over the bins that both fill, in float32."""
-
-    def __init__(self, space: HeldSpace) -> None:
-        self.space = space
-        self.radius = float(space.entries[-1].max())
-        self.scale = power_of_two_below(self.radius)
-        self.starts, self.rows, counts, sums = space.entries
-        self.counts, self.sums = (self._in_single(amounts) for amounts in (counts, sums))
-        self.reach = 2 * self.radius
-
-    def _in_single(self, amounts: np.ndarray) -> np.ndarray:
-        return np.asarray(amounts * self.scale, dtype=np.float32)
-
-    def prepare(self, Q: np.ndarray) -> _SharedBinsQueries:
-        return _SharedBinsQueries(self, Q)
-
-
-class _SharedBinsQueries:
-    def __init__(self, rough: _RoughSharedBins, Q: np.ndarray) -> None:
-        self._rough = rough
-        queries = rough.space.signed(Q) * rough.scale
-        sums = queries.sum(axis=1)
-        reached = sums <= bounds.farthest(rough.radius * rough.scale)
-        queries[~reached] = 0.0
-        self._sums = np.where(reached, sums, 0.0).astype(np.float32)
-        self._bins = csr_array(queries, dtype=np.float32).tocsc()
-        n_filled = np.count_nonzero(queries, axis=1)
-        off = bounds.sharing_bins(Q.shape[1], n_filled, sums, rough.radius * rough.scale)
-        self.errors = np.where(reached, off / rough.scale, np.inf)
-
-    def add(self, factor: float, rows: slice, total: np.ndarray) -> None:
-        from nearsay.distances.sparse_kernels import add_shared
-
-        rough = self._rough
-        shared = np.zeros(total.shape, np.float32)
-        bins = (self._bins.indptr, self._bins.indices, self._bins.data)
-        add_shared(rough.starts, rough.rows, rough.counts, *bins, rows.start, shared)
-        shared *= -2
-        shared += rough.sums[rows]
-        shared += self._sums[:, None]
-        np.maximum(shared, 0.0, out=shared)
-        shared *= np.float32(factor / rough.scale)
-        total += shared
 
 
 class _AsExact:

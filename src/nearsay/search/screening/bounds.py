@@ -181,16 +181,6 @@ def summing_differences(
     return np.asarray((n_columns + 8) * (in_single + 8 * DOUBLE_ROUNDOFF * plain_lengths + flushed))
 
 
-def sharing_bins(n_columns: int, n_filled: np.ndarray, lengths: np.ndarray, radius: float) -> np.ndarray:
-    """What Σq + Σx − 2 Σ min(q, x) over the bins that both fill is off in float32, for prepared queries and rows.
-
-    Both amounts of a bin are rounded, and their sum at each step, over the bins that the query fills; measuring sums
-    all bins in float64. Four sums of at most |q|₁ + R₁ are made.
-    """
-    roundings = SINGLE_ROUNDOFF * (n_filled + 8) + DOUBLE_ROUNDOFF * (n_columns + 8)
-    return np.asarray(4 * roundings * (lengths + radius + FAINTEST))
-
-
 def adding_up(n_sums: int, farthest: np.ndarray) -> np.ndarray:
     """Twice what rounding does to sums, in float32, of that many rough distances, no larger than ``farthest``.
 
