@@ -14,14 +14,13 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.catalog import data_folders
 from nearsay.data.datasets import load_dataset
 from nearsay.describe.choose_encoder import default_encoder
+from nearsay.describe.texts.word_vectors import WordVectors
 from nearsay.errors import InputError, unknown_name
 from reproduce.data_sets import DATA_SETS, read
 
 AFTER = (10, 50, 100)
 AT_A_TIME = 10
 HELD_OUT = 0.2
-# Sentences without an encoder: words and pairs of them, and parts of words.
-SENTENCE_COLUMNS = 256
 TABLES = ("segment", "vowel", "satimage")
 USUAL_SETS = ("emoji", "clinc150", *TABLES)
 
@@ -62,7 +61,7 @@ def described(name: str) -> Rows:
         encoder = default_encoder()
         return np.asarray(encoder.encode(list(pictures.images))), np.asarray(pictures.y), encoder.metric
     if name == "clinc150":
-        return (*_sentences(_sentences_file()), "cosine")
+        return (*_sentences(_sentences_file()), WordVectors.metric)
     rows = read(name)
     return np.asarray(rows.X, np.float32), np.asarray(rows.y).astype(str), "euclidean"
 
@@ -76,17 +75,10 @@ def _sentences_file() -> Path:
 
 
 def _sentences(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_pipeline, make_union
-
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
-    words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
-    parts = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), min_df=3, sublinear_tf=True)
-    reduced = make_pipeline(make_union(words, parts), TruncatedSVD(SENTENCE_COLUMNS, random_state=0))
-    X = reduced.fit_transform([line["text"] for line in lines])
-    return np.asarray(X, np.float32), np.array([line["intent"] for line in lines])
+    texts = [line["text"] for line in lines]
+    return WordVectors().fit(texts).encode(texts), np.array([line["intent"] for line in lines])
 
 
 def _accuracies(X: np.ndarray, y: np.ndarray, metric: str, choose: Choose, start: int) -> list[float]:

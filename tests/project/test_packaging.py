@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import nearsay
 from nearsay.cli import app
+from nearsay.describe.efficientnet import NETWORKS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,7 @@ def test_every_extra_brings_a_package_that_the_code_asks_for_and_every_package_a
         for path in SOURCES
         for extra in re.findall(r'\brequire\("[\w.]+", "(\w+)"\)', path.read_text(encoding="utf-8"))
     }
+    asked |= {network.extra for network in NETWORKS.values()}
     assert asked == set(EXTRAS) - set(NOT_A_CAPABILITY)
 
 

@@ -42,7 +42,9 @@ def index(
             " of texts words, universal-sentence-encoder."
         ),
     ] = None,
-    encoder: Annotated[str | None, typer.Option(help="efficientnet-lite0, or path of an .onnx model.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="efficientnet-lite0, -lite1, -lite2, or path of an .onnx model.")
+    ] = None,
     size: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Input size of an .onnx model, in pixels a side.")
     ] = None,

