@@ -20,6 +20,7 @@ from benchmarks.measuring import Rows, main
 from nearsay.errors import DatasetNotFound
 from nearsay.metrics.probability import mean_log_posterior
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.methods import pool_members
 from nearsay.posterior.methods.pooled import Pooled
 from reproduce.data_sets import DATA_SETS, read
 
@@ -65,6 +66,7 @@ def rules() -> tuple[np.ndarray, np.ndarray]:
 
 
 def members(tiny: bool) -> Rows:
+    pool_members.MISSED = -np.inf  # every member stays
     sizes, n_splits = ((60,), 1) if tiny else (SIZES, SPLITS)
     ratios: dict[tuple[str, int], list[float]] = {}
     for _, X, y in data_sets(tiny):

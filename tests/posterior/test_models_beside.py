@@ -86,8 +86,8 @@ def test_evidence_says_what_every_model_says_and_whose_votes_the_forest_counts()
     for line, one in enumerate(clf.explain(queries)):
         by_name = {model["name"]: model for model in one.models}
         assert set(by_name) == {model.name for model in clf.model_.views.models}
-        asked = clf.model_.views.models[0]
-        assert by_name["LogisticRegression"]["label"] == asked.model_.predict(queries[line : line + 1])[0]
+        logistic = clf.model_.views.models[0]
+        assert by_name["LogisticRegression"]["label"] == logistic.model_.predict(queries[line : line + 1])[0]
         forest = by_name["forest"]
         fitted = next(model for model in clf.model_.views.models if model.name == "forest")
         voters = fitted.model_.neighbors(queries[line : line + 1], 8)

@@ -30,7 +30,7 @@ def made_up_fold(seed: int, n_weights: int, n_cases: int, *, weighted: bool) -> 
 
 
 def losses_without(folds: list[TaughtFold], dropped: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Case by case, with the weights that are found step by step; and how much each case counts."""
+    """Case by case, with weights that are searched step by step; and how much each case counts."""
     lost, worth = [], []
     for fold in folds:
         kept = [place for place in range(len(fold.weights)) if place not in dropped]
@@ -60,11 +60,11 @@ def test_members_are_dropped_one_by_one_while_they_are_not_missed(seed, weighted
     columns = [np.array([0, 1]), np.array([2]), np.array([3])]  # the last weight is the size's, of no member
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool_members, "MISSED", missed)
-        found = members_that_pay(folds, columns, failure=0.02, n_classes=3)
+        members = members_that_pay(folds, columns, failure=0.02, n_classes=3)
     worth = losses_without(folds, [])[1]
 
-    def lost(members: list[int]) -> np.ndarray:
-        return losses_without(folds, [int(place) for member in members for place in columns[member]])[0]
+    def lost(dropped: list[int]) -> np.ndarray:
+        return losses_without(folds, [int(place) for member in dropped for place in columns[member]])[0]
 
     idle: list[int] = []
     while True:
@@ -79,18 +79,18 @@ def test_members_are_dropped_one_by_one_while_they_are_not_missed(seed, weighted
         ):
             break
         idle.append(least)
-    assert found.idle == tuple(idle)
-    assert found.loss == pytest.approx(worth @ lost(idle) / worth.sum(), abs=1e-6)
-    assert found.without == pytest.approx(without, abs=1e-6)
+    assert members.idle == tuple(idle)
+    assert members.loss == pytest.approx(worth @ lost(idle) / worth.sum(), abs=1e-6)
+    assert members.without == pytest.approx(without, abs=1e-6)
 
 
 class Noise(GaussianNB):
     """Says nothing, whatever it is asked."""
 
-    asked = 0
+    n_queries = 0
 
     def predict_proba(self, X):
-        Noise.asked += len(X)
+        Noise.n_queries += len(X)
         p = 1 + np.sin(1e5 * X.sum(axis=1, keepdims=True) + np.arange(len(self.classes_)))
         return p / p.sum(axis=1, keepdims=True)
 
@@ -106,12 +106,12 @@ def beside_noise() -> ns.NeighborClassifier:
 
 def test_a_member_that_brings_nothing_is_not_asked_by_queries(beside_noise, monkeypatch):
     assert "noise" not in beside_noise.choices_.chosen.distances
-    before, asked = Noise.asked, []
+    before, answering = Noise.n_queries, []
     log_proba = ModelBeside.log_proba
-    monkeypatch.setattr(ModelBeside, "log_proba", lambda self, X: asked.append(self.name) or log_proba(self, X))
+    monkeypatch.setattr(ModelBeside, "log_proba", lambda self, X: answering.append(self.name) or log_proba(self, X))
     beside_noise.predict_proba(X[:, :2])
-    assert Noise.asked == before
-    assert asked == [model.name for model in beside_noise.model_.views.models]
+    assert Noise.n_queries == before
+    assert answering == [model.name for model in beside_noise.model_.views.models]
 
 
 def test_the_summary_says_what_every_member_cost_and_brought(beside_noise):
