@@ -18,6 +18,8 @@ from tests.annotate.test_keyword_estimators import ESTIMATORS as KEYWORD_ESTIMAT
 from tests.annotate.test_keyword_estimators import answer
 from tests.annotate.test_keyword_estimators import rows as rows_with_keywords
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 BIG, LITTLE = ">", "<"
 RANDOM = np.random.default_rng(0)
 # Positive, so that every distance takes them, and few enough for the slow ones; a square number of columns for images.
@@ -56,7 +58,7 @@ def test_every_distance_takes_either_order_of_bytes(name: str, kind: str) -> Non
     if name == "precomputed":
         X, Q = (ns.distances.DISTANCES["euclidean"]().pairwise(A, ROWS).round() for A in (ROWS, QUERIES))
     else:
-        X, Q = ROWS, QUERIES
+        X, Q = ROWS[:10], QUERIES[:3]  # distances of images take long
     X, Q, distance = X.astype(kind), Q.astype(kind), distance_of(name)
     native = ns.NeighborIndex(distance).fit(X)
     swapped = ns.NeighborIndex(distance).fit(X.astype(X.dtype.newbyteorder()))

@@ -211,8 +211,7 @@ def ties_in_many_classes():
     return X, Q, rng.integers(0, 40, size=len(X))
 
 
-@pytest.mark.parametrize("made", [many_classes, ties_in_many_classes])
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+@pytest.mark.parametrize(("made", "metric"), [(many_classes, "euclidean"), (ties_in_many_classes, "sqeuclidean")])
 def test_the_pool_says_the_same_on_the_gpu(made, metric):
     X, Q, labels = made()
     here, there = (fitted(X, labels, search, metric=metric) for search in (ExactSearch(metric), on_cpu(metric)))

@@ -17,6 +17,7 @@ from nearsay.errors import InputError
 from nearsay.learn.preferences import agreement, draw_preferences, ideal_gain, swap_weights
 from nearsay.learn.rank_boost import RankBoostNeighbors, rank_boost
 from nearsay.learn.rank_boost_kernels import rank_rows
+from nearsay.neighbors.joint import held_space
 from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 from tests.reference import ranking as reference
 
@@ -192,7 +193,8 @@ def test_a_rank_is_one_more_than_the_number_of_nearer_rows_whatever_the_distance
 
 
 @pytest.mark.parametrize("distance", [*SYMMETRIC, "kullback_leibler", "minkowski", lambda a, b: a @ b])
-def test_distances_between_rows_are_those_measured_line_by_line(distance):
+def test_distances_between_rows_are_those_measured_line_by_line(distance, monkeypatch):
+    monkeypatch.setattr(held_space, "ROWS_IN_CACHE", 16)
     random = np.random.default_rng(0)
     X = np.hstack([random.random((50, 3)), random.random((50, 30)) * (random.random((50, 30)) < 0.1)])
     held = HeldSpaces(X, as_spaces({"full": slice(0, 3), "mostly empty": slice(2, 33)}, 33, distance))

@@ -72,14 +72,14 @@ def check(table: ns.NeighborTable, expected: list) -> None:
     st.integers(0, 1000),
     st.lists(st.sampled_from([*METRICS, unlikeness]), min_size=3, max_size=3),
     st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=4, max_size=4).filter(any),
-    st.integers(1, 11),
+    st.integers(1, 17),
 )
 def test_neighbors_are_those_of_a_double_loop_to_the_last_bit(seed, metrics, weights, k):
-    X, Q = some_rows(12, seed), some_rows(3, seed + 1)
+    X, Q = some_rows(18, seed), some_rows(3, seed + 1)
     features = four_spaces(metrics)
     joint = JointNeighbors(features, weights=dict(zip(features, weights, strict=True))).fit(X)
     check(joint.neighbors(Q, k), by_loops(features, weights, X, Q, k))
-    some = [7, 0, 11]
+    some = [7, 0, 17]
     check(joint.leave_one_out(k, rows=some), by_loops(features, weights, X, X[some], k, some))
     whole = joint.leave_one_out(k)
     assert (whole.indices[some] == joint.leave_one_out(k, rows=some).indices).all()

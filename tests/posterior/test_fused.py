@@ -41,7 +41,6 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     [
         FusedClassifier(estimator=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
         FusedClassifier(estimator=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
-        FusedClassifier(estimator=NeighborClassifier("auto", posterior="auto")),
     ],
     expected_failed_checks=declared,
 )

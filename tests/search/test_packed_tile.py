@@ -138,8 +138,13 @@ def test_no_row_that_may_be_among_the_nearest_is_left_out(shape, k, seed, n_thre
             assert expected <= set(few["row"][q, : counts[q]].tolist())
 
 
-@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, packed_rows.ROWS_A_BLOCK, packed_rows.ROWS_A_BLOCK + 1, 9000])
-@pytest.mark.parametrize("n_queries", [1, 3, 100, 700])
+BLOCK = packed_rows.ROWS_A_BLOCK
+FEW_ROWS = [(n_rows, n_queries) for n_rows in (1, 63, 64, 65) for n_queries in (1, 3, 100, 700)]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_queries"), [*FEW_ROWS, (BLOCK, 3), (BLOCK + 1, 1), (BLOCK + 1, 100), (9000, 700)]
+)
 def test_neighbors_are_exact_across_the_edges_of_groups_and_blocks(monkeypatch, n_rows, n_queries):
     monkeypatch.setattr(packed_rows, "NUMBERS_A_THREAD", 1000)
     rng = np.random.default_rng(n_rows)
@@ -281,8 +286,10 @@ def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():
 @pytest.mark.skipif(FORCE in os.environ, reason="this process has a tile of its own choice already")
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_other_tile_of_this_processor_is_as_right(name):
-    """The tests above, hard rows and every bound, with that tile."""
-    chosen = ["search/test_packed_tile.py", "search/test_bounds.py", "-k", "not importing and not public"]
+    """The tests above of what differs from tile to tile, and the bounds on what rounding to its bytes loses."""
+    of_tiles = "packed_tile and (products or bytes or widest or made_ready or no_row_that or edges)"
+    of_rounding = "bounds and (rounding or packed_rows or int8)"
+    chosen = ["search/test_packed_tile.py", "search/test_bounds.py", "-k", f"{of_tiles} or {of_rounding}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *chosen],
         cwd=TESTS,
