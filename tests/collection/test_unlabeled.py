@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from nearsay.cli import app
 from nearsay.collection.indexing import index_source
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state.learn_unlabeled import few_columns_decide
 from nearsay.collection.state import state_tracker
 from nearsay.collection.state.item_groups import group_rows, n_groups
+from nearsay.collection.state.learn_unlabeled import few_columns_decide
 from nearsay.collection.state.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError
 from tests.reference import medoids as reference
