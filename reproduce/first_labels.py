@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.collection.ingest.image_description import SETTING
+from nearsay.collection.ingest.text_description import TextDescription
 from nearsay.collection.live import LiveCollection
 from nearsay.data.catalog import data_folders
 from nearsay.data.datasets import load_dataset
 from nearsay.describe.choose_encoder import default_encoder
-from nearsay.describe.texts.word_vectors import WordVectors
 from nearsay.errors import InputError, unknown_name
 from reproduce.data_sets import DATA_SETS, read
 
@@ -24,7 +25,8 @@ HELD_OUT = 0.2
 TABLES = ("segment", "vowel", "satimage")
 USUAL_SETS = ("emoji", "clinc150", *TABLES)
 
-Rows = tuple[np.ndarray, np.ndarray, str]
+# Rows, labels, and the options of the collection that they make.
+Rows = tuple[np.ndarray, np.ndarray, dict[str, Any]]
 Choose = Callable[[LiveCollection, np.random.Generator, int], list[str]]
 
 
@@ -42,9 +44,9 @@ def run(*, sets: Sequence[str] = (), starts: int = 10, progress: Callable[[str],
     for name in sets or USUAL_SETS:
         if progress is not None:
             progress(f"First labels: {name}")
-        X, y, metric = described(name)
+        X, y, options = described(name)
         drawn = [
-            {way: _accuracies(X, y, metric, choose, start) for way, choose in WAYS.items()} for start in range(starts)
+            {way: _accuracies(X, y, options, choose, start) for way, choose in WAYS.items()} for start in range(starts)
         ]
         rows[name] = {way: np.mean([each[way] for each in drawn], axis=0).tolist() for way in WAYS}
     return {
@@ -55,15 +57,15 @@ def run(*, sets: Sequence[str] = (), starts: int = 10, progress: Callable[[str],
 
 
 def described(name: str) -> Rows:
-    """(rows, labels, metric): pictures by the default encoder, sentences by their words, tables as they are."""
+    """Pictures by the default encoder, sentences by their words, tables as they are: as ``nearsay index`` does."""
     if name == "emoji":
         pictures = load_dataset("emoji")
         encoder = default_encoder()
-        return np.asarray(encoder.encode(list(pictures.images))), np.asarray(pictures.y), encoder.metric
+        return np.asarray(encoder.encode(list(pictures.images))), np.asarray(pictures.y), {"metric": encoder.metric}
     if name == "clinc150":
-        return (*_sentences(_sentences_file()), WordVectors.metric)
+        return _sentences(_sentences_file())
     rows = read(name)
-    return np.asarray(rows.X, np.float32), np.asarray(rows.y).astype(str), "euclidean"
+    return np.asarray(rows.X, np.float32), np.asarray(rows.y).astype(str), {}
 
 
 def _sentences_file() -> Path:
@@ -74,21 +76,23 @@ def _sentences_file() -> Path:
     raise InputError(f"The data set clinc150 is not in {' or '.join(str(place.parent) for place in places)}.")
 
 
-def _sentences(path: Path) -> tuple[np.ndarray, np.ndarray]:
+def _sentences(path: Path) -> Rows:
     with path.open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
     texts = [line["text"] for line in lines]
-    return WordVectors().fit(texts).encode(texts), np.array([line["intent"] for line in lines])
+    words = TextDescription.choose(["words"]).fitted(texts, None)
+    options = {"metric": words.descriptors[0].metric, "settings": {SETTING: words.to_settings()}}
+    return words(texts), np.array([line["intent"] for line in lines]), options
 
 
-def _accuracies(X: np.ndarray, y: np.ndarray, metric: str, choose: Choose, start: int) -> list[float]:
+def _accuracies(X: np.ndarray, y: np.ndarray, options: dict[str, Any], choose: Choose, start: int) -> list[float]:
     rng = np.random.default_rng(start)
     order = rng.permutation(len(X))
     held, pool = np.split(order, [round(HELD_OUT * len(X))])
     reached = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        LiveCollection.create(Path(folder) / "items", X.shape[1], metric=metric, remember=False) as collection,
+        LiveCollection.create(Path(folder) / "items", X.shape[1], remember=False, **options) as collection,
     ):
         collection.add([str(row) for row in pool.tolist()], X[pool])
         n_labels = 0

@@ -14,8 +14,14 @@ from nearsay.cli import app
 from nearsay.collection.indexing import index_source
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state import state_tracker
+<<<<<<< HEAD
 from nearsay.collection.state.suggest.item_groups import group_rows, n_groups
 from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
+=======
+from nearsay.collection.state.item_groups import group_rows, n_groups
+from nearsay.collection.state.learn_unlabeled import few_columns_decide
+from nearsay.collection.state.medoids import ComparedItems, greedy_medoids
+>>>>>>> 892bec379979da622c66d8f392b4a6bf45425b0e
 from nearsay.errors import InputError
 from tests.reference import medoids as reference
 
@@ -127,6 +133,13 @@ def test_columns_of_unlike_scales_are_standardized(tmp_path):
     np.savez(tmp_path / "people.npz", X=people)
     made = index_source(tmp_path / "people.npz", tmp_path / "people")
     assert made.learned == "Nothing is labeled yet. 60 items are compared by standardized."
+    assert few_columns_decide(people[:, 1:])  # of two columns, too
+
+
+def test_an_embedding_whose_first_direction_is_wide_is_left_as_it_is():
+    directions = np.random.default_rng(0).normal(size=(200, 100)) / np.arange(1, 101) ** 0.5
+    assert np.ptp(directions[:, 0]) > 5 * np.ptp(directions[:, 50])
+    assert not few_columns_decide(directions)
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from reproduce import first_labels
 from reproduce.cli import app
 
 
-def blobs(name: str) -> tuple[np.ndarray, np.ndarray, str]:
+def blobs(name: str) -> first_labels.Rows:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(12), 12)
     return (
         (rng.normal(size=(len(y), 3)) + 8 * rng.normal(size=(12, 3))[y]).astype(np.float32),
         y.astype(str),
-        "euclidean",
+        {},
     )
 
 

@@ -23,9 +23,9 @@ from nearsay.posterior.views.row_transforms import STANDARDIZED
 
 # Neighbors that are shown of an item, and those that vote while there are few labels.
 NEIGHBORS, FEW_NEIGHBORS = 10, 3
-# Columns are standardized where the widest spreads so many times as much as the middle one: a table with an income
-# beside an age, but neither pixels nor the columns of an encoder.
-DROWNS = 3.0
+# A column that spreads so many times as much as the middle one is wide. Where the wide ones hold this share of all
+# variance, columns are standardized: a table with an income beside an age, but neither pixels nor an embedding.
+WIDE, MOST_OF_IT = 3.0, 0.5
 ROWS_TO_COMPARE = 20_000
 
 
@@ -62,23 +62,31 @@ def _one_view(
     n_classes: int,
     make: Callable[..., View] = View,
 ) -> list[View]:
-    """All groups together; or all columns, standardized where one drowns the others."""
+    """All groups together; or all columns, standardized where few of them decide."""
     if groups is not None:
         return groups.views(X, labels, n_classes, make)[:1]
     given: Any = X, labels, n_classes
-    standardized = metric == "euclidean" and one_column_drowns_others(X)
+    standardized = metric == "euclidean" and few_columns_decide(X)
     views = transformed_views([STANDARDIZED], *given, make=make) if standardized else []
     return views or [make("all", None, metric).fit(*given)]
 
 
-def one_column_drowns_others(X: np.ndarray) -> bool:
-    """Whether one column decides nearly all distances.
+def few_columns_decide(X: np.ndarray) -> bool:
+    """Whether a few wide columns decide most of the distances.
 
-    >>> one_column_drowns_others(np.array([[30.0, 1.0, 41_000.0], [40.0, 2.0, 39_500.0], [20.0, 5.0, 20_000.0]]))
+    >>> few_columns_decide(np.array([[30.0, 1.0, 41_000.0], [40.0, 2.0, 39_500.0], [20.0, 5.0, 20_000.0]]))
     True
-    >>> one_column_drowns_others(np.array([[1.0, 2.0], [3.0, 0.0]]))
+    >>> few_columns_decide(np.array([[1.0, 2.0], [3.0, 0.0]]))
+    False
+
+    Of many main directions the first may be wide, and still say little:
+
+    >>> few_columns_decide(np.random.default_rng(0).normal(size=(100, 200)) * ([5.0] + [1.0] * 199))
     False
     """
-    spread = np.asarray(X[evenly(len(X), ROWS_TO_COMPARE)], np.float64).std(axis=0)
-    spread = spread[spread > 0]
-    return len(spread) > 1 and bool(spread.max() > DROWNS * np.median(spread))
+    variances = np.sort(np.asarray(X[evenly(len(X), ROWS_TO_COMPARE)], np.float64).var(axis=0))
+    variances = variances[variances > 0]
+    if len(variances) < 2:
+        return False
+    wide = variances > WIDE**2 * variances[(len(variances) - 1) // 2]
+    return bool(variances[wide].sum() > MOST_OF_IT * variances.sum())
