@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,7 +23,7 @@ from nearsay.posterior.choice.nested import fit_nested
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import EvidenceList
 from nearsay.posterior.evidence.fused_evidence import FusedEvidence, fused_evidence
-from nearsay.posterior.fused_model import FusedModel, FusedOptions
+from nearsay.posterior.fused_model import FUSIONS, FusedModel, FusedOptions
 from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.neighbor_estimator import ModelEstimator
@@ -34,13 +34,13 @@ EXPONENTS = ("learned",)
 
 
 class FusedClassifier(ModelEstimator):
-    """Class probabilities from several feature groups: the product of what their neighbors say.
+    """Class probabilities from several feature groups, each with neighbors of its own.
 
-    Each group has neighbors and a posterior; the groups are
+    By default past cases weigh the groups and all columns together in one pool.
+    With a posterior by name, or ``fusion="product"``, each group has a posterior; the groups are
     multiplied (eq. 3 of Mallah & Orwell) and normalized, in logs. A row may
     lack a group (NaN in its columns): it is no neighbor there, and as a query
-    it is answered by the groups it has. The posterior "pooled" weighs all
-    groups together instead.
+    it is answered by the groups it has.
 
     Parameters
     ----------
@@ -57,6 +57,12 @@ class FusedClassifier(ModelEstimator):
         are put in once: the frequencies of the training rows, which every group
         brings into the product, are divided out (eq. 1); None is the plain
         product. None is ``NeighborClassifier()``.
+    fusion : {"pool", "product"}, default="pool"
+        "pool" lets past cases weigh everything together, where the posterior
+        of the estimator is "auto": the groups' views, and all columns together
+        with every view and model that the estimator has of them. Should a
+        product do clearly better, it is taken. "product" is the product of
+        the groups' posteriors (eq. 3).
     exponents : None or "learned", default=None
         None is eq. (3). "learned" gives each group a power that makes past
         cases most likely, so that groups that repeat each other do not count
@@ -99,10 +105,12 @@ class FusedClassifier(ModelEstimator):
         estimator: NeighborClassifier | None = None,
         *,
         exponents: str | None = None,
+        fusion: Literal["pool", "product"] = "pool",
     ) -> None:
         self.feature_groups = feature_groups
         self.estimator = estimator
         self.exponents = exponents
+        self.fusion = fusion
 
     @in_jobs
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, ids: Any = None) -> FusedClassifier:
@@ -128,7 +136,7 @@ class FusedClassifier(ModelEstimator):
         classes, labels = np.unique(y, return_inverse=True)
         of_columns = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
         _warn_of_empty_rows(rows, of_columns)
-        options = FusedOptions(of_each, of_columns, self.exponents)
+        options = FusedOptions(of_each, of_columns, self.exponents, self.fusion)
         groups = groups if groups is None or held is None else groups[held]
         self.model_ = fit_nested(options, rows, labels, classes, weights, groups=groups)  # type: ignore[assignment]
         self.rows_ = GivenRows(labels, ids)
@@ -218,6 +226,7 @@ class FusedClassifier(ModelEstimator):
             )
         if self.exponents is not None:
             check_choice("exponents", self.exponents, EXPONENTS, " None is the plain product.")
+        check_choice("fusion", self.fusion, FUSIONS)
         return estimator
 
     def __sklearn_tags__(self) -> Any:

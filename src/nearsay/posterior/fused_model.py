@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,11 +11,19 @@ import numpy as np
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.data.content_order import content_order
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.choice.candidate_views import is_auto_metric, views_to_try
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
 from nearsay.posterior.choice.fitting import FitOptions
-from nearsay.posterior.choice.model_choice import CASES_TO_CHOOSE_BY, Chooser, ModelCandidate, neighbors_to_try
+from nearsay.posterior.choice.model_choice import (
+    CASES_TO_CHOOSE_BY,
+    JOINT,
+    Chooser,
+    ModelCandidate,
+    neighbors_to_try,
+)
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.methods.named import is_auto
@@ -23,11 +31,16 @@ from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, log_frequencies
 from nearsay.posterior.row_weights import RowWeights
-from nearsay.posterior.views.feature_group import View
+from nearsay.posterior.views.feature_group import View, present
+from nearsay.posterior.views.joint_view import JointView
+from nearsay.posterior.views.model_beside import FEWEST_ROWS
 from nearsay.posterior.votes import neighbor_labels, winners
 
 # Products of the same numbers in another order differ in their last digits; they count as equal.
 SAME = 1e-13
+
+# How feature groups are put together.
+FUSIONS = ("pool", "product")
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +160,13 @@ class FusedOptions:
     of_each : FitOptions of every group; ``metric`` may be a list.
     groups : {name: columns}
     exponents : as in ``Fusion``.
+    fusion : "pool" or "product"
     """
 
     of_each: FitOptions
     groups: dict[str, Any]
     exponents: str | None
+    fusion: str = FUSIONS[0]
 
     @property
     def n_neighbors(self) -> Any:
@@ -172,6 +187,46 @@ class FusedOptions:
         """Some of the rows."""
         return np.asarray(X[rows])
 
+    def _joint_view(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        weights: RowWeights | None,
+        groups: np.ndarray | None,
+    ) -> JointView | None:
+        """What a classifier of all columns learns from the rows that lack none; None where it has no say.
+
+        It needs a row of every class; where too few are complete, groups alone answer.
+        """
+        if self.fusion != "pool" or len(self.groups) < 2 or not is_auto(self.of_each.posterior):
+            return None
+        columns = _union(self.groups, X.shape[1])
+        rows, numbers = present(X, columns)
+        if len(rows) < FEWEST_ROWS or len(np.unique(labels[numbers])) < len(classes):
+            return None
+        some = None if weights is None else weights[numbers]
+        of_groups = None if groups is None else groups[numbers]
+        options = self.of_each
+        if isinstance(options.metric, list):
+            options = replace(options, metric=options.metric[0])
+        model = options.fit(rows, labels[numbers], classes, some, None, of_groups)
+        return JointView(columns, model.past, len(X), numbers)
+
+    def _posteriors(
+        self, weights: RowWeights | None, groups: np.ndarray | None, *, of_groups: bool
+    ) -> dict[str, Callable[[], Posterior]]:
+        """What makes a fresh posterior, by name: those of a product alone where that is asked for."""
+        posteriors = posteriors_to_try(
+            self.of_each.posterior, every=True, weights=weights, row_groups=groups, of_groups=of_groups
+        )
+        if self.fusion == "pool":
+            return posteriors
+        factors = {name: make for name, make in posteriors.items() if not isinstance(make(), GroupPosterior)}
+        if not factors:
+            raise InputError('The posterior "pooled" takes all feature groups at once. Pass fusion="pool".')
+        return factors
+
     def fit(
         self,
         X: np.ndarray,
@@ -188,9 +243,10 @@ class FusedOptions:
         if groups is not None:
             for view in views.values():
                 view.leave_out_groups(groups)
-        posteriors = posteriors_to_try(
-            options.posterior, every=True, weights=weights, row_groups=groups, of_groups=True
-        )
+        joint = self._joint_view(X, labels, classes, weights, groups)
+        if joint is not None:
+            views = {JOINT: joint, **views}
+        posteriors = self._posteriors(weights, groups, of_groups=joint is None)
         order = content_order(X, labels)
         choices = None
         if self.nests:
@@ -239,6 +295,14 @@ class FusedOptions:
             choices=choices,
             judged=judged,
         )
+
+
+def _union(groups: Mapping[str, Any], n_columns: int) -> Any:
+    """The columns of all groups together."""
+    taken = np.zeros(n_columns, np.bool_)
+    for columns in groups.values():
+        taken[columns] = True
+    return slice(None) if taken.all() else np.flatnonzero(taken)
 
 
 def learns_from_past_cases(fusion: Fusion) -> bool:

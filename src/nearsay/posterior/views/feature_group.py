@@ -222,15 +222,29 @@ class View:
         """Put lines at their places among all, and rows under their numbers in the whole collection."""
         if len(lines) == n_lines and len(self.rows_) == self.n_rows:
             return table
-        shape = n_lines, table.n_neighbors
-        indices, distances = np.full(shape, -1), np.full(shape, np.inf)
-        indices[lines] = np.where(table.indices >= 0, self.rows_[table.indices], -1)
-        distances[lines] = table.distances
-        if table.classes is None:
-            return NeighborTable(indices, distances)
-        classes = NearestClasses.to_fill(n_lines, table.classes.numbers.shape[1], table.classes.members)
-        classes[lines] = table.classes
-        return NeighborTable(indices, distances, classes)
+        return spread(table, lines, n_lines, self.rows_)
+
+
+def spread(table: NeighborTable, lines: np.ndarray, n_lines: int, rows: np.ndarray) -> NeighborTable:
+    """A table of some of ``n_lines`` queries as one of all; row i of it is ``rows[i]``. The other lines are empty."""
+    shape = n_lines, table.n_neighbors
+    indices, distances = np.full(shape, -1), np.full(shape, np.inf)
+    indices[lines] = np.where(table.indices >= 0, rows[table.indices], -1)
+    distances[lines] = table.distances
+    further = tuple(_spread_classes(view, lines, n_lines) for view in table.further)
+    log_p = None
+    if table.model_log_p is not None:
+        # A model gives all classes the same where it was not asked.
+        log_p = np.full((n_lines, *table.model_log_p.shape[1:]), -np.log(table.model_log_p.shape[1]))
+        log_p[lines] = table.model_log_p
+    classes = None if table.classes is None else _spread_classes(table.classes, lines, n_lines)
+    return NeighborTable(indices, distances, classes, further, log_p)
+
+
+def _spread_classes(given: NearestClasses, lines: np.ndarray, n_lines: int) -> NearestClasses:
+    classes = NearestClasses.to_fill(n_lines, given.numbers.shape[1], given.members)
+    classes[lines] = given
+    return classes
 
 
 def present(X: Any, columns: Any) -> tuple[Any, np.ndarray]:

@@ -1,0 +1,93 @@
+"""All feature groups together, as one more group: every view and model that a classifier of all columns has.
+
+    columns of all groups ──► classifier ──► its views and models ──► one table, beside those of the groups
+
+What groups say together (a line across two of them, a tree that splits on one and then on the other) no group can say.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.past_cases import PastCases, lines_of
+from nearsay.posterior.views.feature_group import View, present
+from nearsay.posterior.views.model_beside import stacked_models
+from nearsay.posterior.views.views import Views, with_further
+
+NAME = "all columns"
+
+
+class JointView(View):
+    """A ``View`` whose tables hold further views of the same rows, and what models say.
+
+    Rows that lack any group are not among its rows, and have an empty line as queries.
+
+    Parameters
+    ----------
+    columns : of all groups together.
+    past : of the classifier of these columns; its rows are those of X that lack no group.
+    n_rows : how many rows X has.
+    rows : (n_present,) the numbers of the rows that lack no group.
+    """
+
+    fresh_: np.ndarray | None = None
+
+    def __init__(self, columns: Any, past: PastCases, n_rows: int, rows: np.ndarray) -> None:
+        search: Any = past.search
+        first: View = search.views[0]
+        super().__init__(NAME, columns, first.distance, first.search, n_jobs=first.n_jobs)
+        self.views_: Views = search
+        self.past_ = past
+        self.n_rows, self.rows_ = n_rows, rows
+
+    @property
+    def metric_name(self) -> str:
+        """The distance of the view whose neighbors are shown."""
+        return self.views_.views[0].metric_name
+
+    @property
+    def labeled_(self) -> LabeledNeighbors:  # type: ignore[override]
+        """The search of the view whose neighbors are shown."""
+        return self.views_.first
+
+    def over(self, X: Any, labels: np.ndarray, n_classes: int, groups: np.ndarray | None = None) -> JointView:
+        """The same views of other rows; models stay as they were learned: from none of the rows to be asked about."""
+        rows, numbers = present(X, self.columns)
+        of_groups = None if groups is None else groups[numbers]
+        other = copy(self)
+        views = [view.over(rows, labels[numbers], n_classes, of_groups) for view in self.views_.views]
+        other.views_ = Views(views, self.views_.models)
+        other.n_rows, other.rows_, other.fresh_ = len(X), numbers, rows
+        return other
+
+    def neighbors(self, X: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
+        """The ``k`` nearest rows of every query that lacks no group, with further views and models."""
+        rows, lines = present(X, self.columns)
+        return self._spread(self.views_.query(rows, k, members), lines, len(X))
+
+    def past_cases(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray | None = None) -> NeighborTable:
+        """The same for the rows themselves, each left out of its neighbors: all of them, or some."""
+        rows = np.arange(self.n_rows) if rows is None else rows
+        local = np.full(self.n_rows, -1)
+        local[self.rows_] = np.arange(len(self.rows_))
+        lines = np.flatnonzero(local[rows] >= 0)
+        return self._spread(self._left_out(k, members, local[rows[lines]]), lines, len(rows))
+
+    def _left_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
+        if self.fresh_ is not None:
+            tables = [
+                view.past_cases(1 if number else k, members, rows) for number, view in enumerate(self.views_.views)
+            ]
+            if members is None:
+                return tables[0]
+            log_p = stacked_models([model.log_proba(self.fresh_[rows]) for model in self.views_.models])
+            return with_further(tables, log_p)
+        table, judged = self.past_.judged(k, members)
+        if judged is None or np.isin(rows, judged).all():
+            return table[lines_of(rows, judged)]
+        return self.views_.leave_one_out(k, members, rows)
