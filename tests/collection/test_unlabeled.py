@@ -14,14 +14,9 @@ from nearsay.cli import app
 from nearsay.collection.indexing import index_source
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state import state_tracker
-<<<<<<< HEAD
+from nearsay.collection.state.learn_unlabeled import few_columns_decide
 from nearsay.collection.state.suggest.item_groups import group_rows, n_groups
 from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
-=======
-from nearsay.collection.state.item_groups import group_rows, n_groups
-from nearsay.collection.state.learn_unlabeled import few_columns_decide
-from nearsay.collection.state.medoids import ComparedItems, greedy_medoids
->>>>>>> 892bec379979da622c66d8f392b4a6bf45425b0e
 from nearsay.errors import InputError
 from tests.reference import medoids as reference
 
