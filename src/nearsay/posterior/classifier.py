@@ -153,7 +153,7 @@ class NeighborClassifier(NeighborEstimator):
     'low' with probability 0.67.
     2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
     Of 5 past cases with a probability like this, 5 were right (57 to 100%).
-    Novelty 0.04: about 4% of the rows here are less unusual.
+    Novelty 0.02: about 2% of the rows here are less unusual.
     """
 
     table_: EncodedTable | None = None
