@@ -58,6 +58,10 @@ class MissingExtra(NearsayError, ImportError):
     """An optional package is needed and not installed; the message names the extra."""
 
 
+class NearDuplicateWarning(UserWarning):
+    """Rows have near-duplicates among the others, and answers are worse without them."""
+
+
 def closest(name: str, known: Collection[str]) -> str:
     """A suggestion for a misspelled name ("did you mean …?"), or an empty string.
 

@@ -182,7 +182,7 @@ def test_every_way_to_calibrate_leaves_groups_whole(cv):
 
 
 @pytest.mark.parametrize(
-    ("groups", "words"), [([1, 2, 3], "one group for each of the 60 rows"), (["a"] * 60, "of one group, 'a'")]
+    ("groups", "words"), [([1, 2, 3], "groups holds 3 groups, but X has 60 rows"), (["a"] * 60, "of one group, 'a'")]
 )
 def test_bad_groups_are_refused(groups, words):
     with pytest.raises(InputError, match=words):

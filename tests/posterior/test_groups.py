@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
-from nearsay.errors import InputError
+from nearsay.errors import InputError, NearDuplicateWarning
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds_by
@@ -120,7 +122,50 @@ def test_fused_groups_of_columns_leave_out_groups_of_rows():
     assert (fused.leave_one_out_proba().argmax(axis=1) == y).mean() < 0.7
 
 
+@pytest.mark.parametrize("options", [{"posterior": "weighted"}, {"posterior": "pooled"}])
+def test_groups_are_found_where_rows_come_in_bunches(options):
+    X, y, who = writers(60, 5)
+    given = ns.NeighborClassifier(**options).fit(X, y, groups=who)
+    with pytest.warns(NearDuplicateWarning, match="of the rows have near-duplicates in their class"):
+        auto = ns.NeighborClassifier(**options).fit(X, y, groups="auto")
+    np.testing.assert_allclose(auto.predict_proba(X + 0.3), given.predict_proba(X + 0.3))
+    assert len(np.unique(auto.groups_)) == 60
+
+
+def test_of_independent_rows_none_is_left_out():
+    X, y = load_iris(return_X_y=True)
+    plain, auto = (ns.NeighborClassifier(posterior="pooled").fit(X, y, groups=each) for each in (None, "auto"))
+    assert auto.groups_ is None
+    np.testing.assert_array_equal(auto.predict_proba(X), plain.predict_proba(X))
+
+
+def test_rows_of_weight_0_are_in_groups_of_their_own():
+    X, y, who = writers(60, 6)
+    weight = np.arange(len(X)) % 6 > 0
+    clf = ns.NeighborClassifier(5, posterior="weighted").fit(X, y, weight.astype(float), groups=who)
+    assert len(np.unique(clf.groups_)) == 120
+    assert (clf.groups_[weight] == who[weight]).all()
+
+
+def test_promises_leave_near_duplicates_out():
+    X, y, _ = writers(150, 7)
+    X_new, y_new, _ = writers(400, 8)
+    votes = ns.NeighborClassifier(9, posterior="weighted")
+    with pytest.warns(NearDuplicateWarning):
+        hedged = ns.HedgedClassifier(votes, accuracy=0.9).fit(X, y, groups="auto")
+    assert hedged.score(X_new, y_new) > 0.85
+    assert ns.HedgedClassifier(votes, accuracy=0.9).fit(X, y).score(X_new, y_new) < 0.7
+    sets = ns.ConformalClassifier(LogisticRegression(), coverage=0.8).fit(X, y, groups="auto")
+    assert sets.n_calibration_ < len(X)  # a fifth of the groups is held out
+
+
 def test_groups_that_cannot_be_used_are_refused():
+    with pytest.raises(InputError, match="be \"auto\"; got 'patient'"):
+        ns.NeighborClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 0], groups="patient")
+    with pytest.raises(InputError, match="All 3 rows are of one group, 'ann'"):
+        ns.NeighborClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 0], groups=["ann"] * 3)
+    with pytest.raises(InputError, match="compares rows of numbers"):
+        ns.HedgedClassifier(DummyClassifier()).fit([["a"], ["b"]], [0, 1], groups="auto")
     with pytest.raises(InputError, match="groups holds 2 groups, but X has 3 rows"):
         ns.NeighborClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 0], groups=[1, 2])
     with pytest.raises(InputError, match="Row 2 has no value in groups"):

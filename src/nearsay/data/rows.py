@@ -209,21 +209,22 @@ def as_ids(ids: Any, n_rows: int) -> np.ndarray | None:
 
 
 def as_groups(groups: Any, n_rows: int) -> np.ndarray | None:
-    """The group of every row, strings or whole numbers, as numbers from 0 on; None stays None.
+    """The group of every row, hashable names of any kind, as numbers from 0 on; None stays None.
 
     >>> as_groups(["ann", "bob", "ann"], 3)
     array([0, 1, 0])
     """
     if groups is None:
         return None
+    if isinstance(groups, str):
+        raise InputError(f'groups must name the group of each row, or be "auto"; got {groups!r}.')
     names = _as_values(groups, n_rows, "groups", "groups").tolist()
-    for row, name in enumerate(names):
-        if not isinstance(name, str | int):
-            raise InputError(
-                f"groups must be strings or whole numbers; row {row} has {name!r} ({type(name).__name__})."
-                " Try [str(name) for name in groups]."
-            )
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    if len(numbers) == 1 < n_rows:
+        raise InputError(
+            f"All {n_rows} rows are of one group, {names[0]!r}: none can be judged by others. Pass rows of several"
+            " groups, or no groups."
+        )
     return np.array([numbers[name] for name in names], np.int64)
 
 

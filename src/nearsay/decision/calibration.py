@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,12 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from nearsay.core.arrays import check_row_numbers, check_sample_weight, row_blocks
 from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
+from nearsay.data.rows import as_groups
 from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
 from nearsay.decision.fold_models import FoldModels, among, proba
-from nearsay.errors import InputError
+from nearsay.errors import InputError, NearDuplicateWarning
+from nearsay.neighbors.near_duplicates import near_duplicate_groups
+from nearsay.posterior.choice.row_groups import are_automatic, checked_validation
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import Auto, is_auto
@@ -84,9 +88,11 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator: Any
     cv: Any
 
-    def _fit_estimator(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Calibration:
+    def _fit_estimator(
+        self, X: Any, y: Any, sample_weight: Any, groups: Any = None, validation: Any = None
+    ) -> Calibration:
         """Fit the estimator, copy its attributes about the data, and give the calibration."""
-        calibration = calibrate(self.estimator, X, y, self.cv, sample_weight, groups)
+        calibration = calibrate(self.estimator, X, y, self.cv, sample_weight, groups, validation)
         self._take_over(calibration)
         return calibration
 
@@ -119,7 +125,9 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None, groups: Any = None) -> Calibration:
+def calibrate(
+    estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None, groups: Any = None, validation: Any = None
+) -> Calibration:
     """Fit a copy of the estimator, and get probabilities of rows that it, or copies of it, were not fitted to.
 
     Parameters
@@ -135,22 +143,30 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None
         How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is left out
         altogether. Each other row counts once in a guarantee, which is about new rows: weights do
         not say how often such rows will come.
-    groups : (n_rows,), optional
+    groups : (n_rows,) hashable names, "auto" or None
         The group of each row, such as a patient or a video: no row is judged by rows of its own group. An estimator
         whose ``fit`` takes no groups is fitted without each of five folds of groups where it would leave rows out.
+        "auto" takes near-duplicates for groups.
+    validation : (rows, labels), optional
+        The rows to get probabilities of, where ``cv`` is None. An estimator whose ``fit`` takes them learns from them.
     """
     is_fitted = isinstance(cv, str) and cv == "prefit"
     if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):
         X = estimator.opened(X)  # rows in files
     X, y = _check_rows(estimator, X, y)
     weights = None if sample_weight is None else _check_weights(estimator, sample_weight, len(y), is_fitted)
-    group = None if groups is None else _check_groups(groups, len(y))
+    if validation is not None:
+        return _validated(estimator, X, y, cv, weights, groups, checked_validation(validation))
+    leaves_out = cv is None and hasattr(estimator, "leave_one_out_proba")
+    if are_automatic(groups) and leaves_out and has_fit_parameter(estimator, "groups"):
+        return _left_out(estimator, X, y, weights, groups)  # it finds them by its own metric
+    group = _near_duplicates(X, y) if are_automatic(groups) else as_groups(groups, len(y))
     if is_fitted:
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
             return _proba_in_blocks(estimator, X, y)
         return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group)
-    if cv is None and hasattr(estimator, "leave_one_out_proba"):
+    if leaves_out:
         if group is not None and not has_fit_parameter(estimator, "groups"):
             return _cross_validated(estimator, X, y, GROUP_FOLDS, weights, group)
         return _left_out(estimator, X, y, weights, group)
@@ -165,9 +181,9 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None
 
 
 def _left_out(
-    estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, group: np.ndarray | None
+    estimator: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, group: np.ndarray | str | None
 ) -> Calibration:
-    """Every row is answered by the others, those of its group excepted."""
+    """Every row is answered by the others, those of its group excepted; of "auto" the estimator finds them."""
     if len(y) < 2:
         raise InputError(f"Leaving a row out takes others to judge it by, but got n_samples={len(y)}.")
     by_group = {} if group is None else {"groups": group}
@@ -175,6 +191,7 @@ def _left_out(
     if hasattr(fitted, "left_out_blocks"):
         return _left_out_in_blocks(fitted, y, weights)
     p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
+    group = fitted.groups_ if isinstance(group, str) else group
     counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
     y, p, group = y[counted], p[counted], None if group is None else group[counted]
     _, place = np.unique(y, return_inverse=True)
@@ -183,6 +200,28 @@ def _left_out(
     else:
         alone = np.bincount(np.unique(np.column_stack([place, group]), axis=0)[:, 0]) == 1
     return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group)
+
+
+def _validated(
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    cv: Any,
+    weights: np.ndarray | None,
+    groups: Any,
+    validation: tuple[Any, np.ndarray],
+) -> Calibration:
+    """Validation rows are answered by the training rows, without what each of them taught."""
+    if cv is not None:
+        raise InputError(f"The promise is read from the validation rows, so cv must be None; got cv={cv!r}.")
+    rows, labels = validation
+    unseen = ~np.isin(labels, y)
+    how = {} if groups is None or not has_fit_parameter(estimator, "groups") else {"groups": groups}
+    if has_fit_parameter(estimator, "validation"):
+        fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **how, validation=validation)
+        return Calibration(fitted, labels, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS)
+    fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **how)
+    return Calibration(fitted, labels, proba(fitted, rows), unseen)
 
 
 def _held_out(
@@ -204,18 +243,12 @@ def _held_out(
     return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group)
 
 
-def _check_groups(groups: Any, n_rows: int) -> np.ndarray:
-    """The number of the group of each row."""
-    given = np.asarray(groups)
-    if given.shape != (n_rows,):
-        raise InputError(f"groups must name one group for each of the {n_rows} rows; got shape {given.shape}.")
-    names, number = np.unique(given, return_inverse=True)
-    if len(names) < 2:
-        raise InputError(
-            f"All {n_rows} rows are of one group, {names[0].item()!r}: none can be judged by others. Pass rows of"
-            " several groups, or no groups."
-        )
-    return number
+def _near_duplicates(X: Any, y: np.ndarray) -> np.ndarray | None:
+    """Groups of near-duplicates in a table of numbers."""
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+        raise InputError('groups="auto" compares rows of numbers; name the groups of other rows.')
+    return near_duplicate_groups(rows, np.unique(y, return_inverse=True)[1])
 
 
 def _check_weights(estimator: Any, sample_weight: Any, n_rows: int, is_fitted: bool) -> np.ndarray:
@@ -270,7 +303,7 @@ def _proba_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibrati
 
 
 def other_posteriors(
-    calibration: Calibration, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    calibration: Calibration, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, validation: Any = None
 ) -> Iterator[Calibration]:
     """The same neighbors with other posteriors, where past cases chose the posterior; otherwise none.
 
@@ -293,7 +326,9 @@ def other_posteriors(
             other.set_params(n_neighbors=tried[name].n_neighbors)
         if template is not estimator:
             other = clone(estimator).set_params(estimator=other)
-        yield calibrate(other, X, y, None, sample_weight, groups)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NearDuplicateWarning)  # given when the first one was fitted
+            yield calibrate(other, X, y, None, sample_weight, groups, validation)
 
 
 def _check_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:

@@ -181,7 +181,15 @@ class ConformalClassifier(AroundClassifier):
         self.conformity_score = conformity_score
         self.cv = cv
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> ConformalClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        validation: tuple[Any, Any] | None = None,
+    ) -> ConformalClassifier:
         """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it was not fitted to.
 
         Parameters
@@ -192,14 +200,18 @@ class ConformalClassifier(AroundClassifier):
             How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
             left out altogether. The promise counts each other row once: it is about new rows, and weights do not
             say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
-        groups : (n_rows,), optional
+        groups : (n_rows,) hashable names, "auto" or None
             The group of each row, such as a patient or a video: no row is judged by rows of its group. An estimator
-            whose ``fit`` takes no groups is judged by five folds of groups where ``cv`` is None.
+            whose ``fit`` takes no groups is judged by five folds of groups where ``cv`` is None. "auto" takes
+            near-duplicates for groups, as in ``NeighborClassifier.fit``.
+        validation : (rows, labels), optional
+            Rows like those that will be asked about, where training rows are not; the promise is read from them. An
+            estimator whose ``fit`` takes them (neighbors) also learns from them, and then lets them vote.
         """
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
         check_coverage(self.coverage)
-        calibration = self._fit_estimator(X, y, sample_weight, groups)
+        calibration = self._fit_estimator(X, y, sample_weight, groups, validation)
         self._labels = columns(calibration.labels, self.classes_)
         self._scores = np.empty(len(self._labels))
         for rows, p in calibration.blocks():

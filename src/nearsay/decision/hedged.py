@@ -145,7 +145,15 @@ class HedgedClassifier(AroundClassifier):
         self.cv = cv
         self.branches = branches
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> HedgedClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        validation: tuple[Any, Any] | None = None,
+    ) -> HedgedClassifier:
         """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it was not fitted to.
 
         Parameters
@@ -156,14 +164,18 @@ class HedgedClassifier(AroundClassifier):
             How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
             left out altogether. The promise counts each other row once: it is about new rows, and weights do not
             say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
-        groups : (n_rows,), optional
+        groups : (n_rows,) hashable names, "auto" or None
             The group of each row, such as a patient, a video or a writer. No row is judged by rows of its group, and
             the promise is about rows of new groups: answers to rows of one group that go wrong together count as
             fewer. An estimator whose ``fit`` takes no groups is judged by five folds of groups where ``cv`` is None.
+            "auto" takes near-duplicates for groups, as in ``NeighborClassifier.fit``.
+        validation : (rows, labels), optional
+            Rows like those that will be asked about, where training rows are not; the promise is read from them. An
+            estimator whose ``fit`` takes them (neighbors) also learns from them, and then lets them vote.
         """
         self._check_settings()
-        calibration = self._fit_estimator(X, y, sample_weight, groups)
-        others = other_posteriors(calibration, X, y, sample_weight, groups) if self.cv is None else []
+        calibration = self._fit_estimator(X, y, sample_weight, groups, validation)
+        others = [] if self.cv is not None else other_posteriors(calibration, X, y, sample_weight, groups, validation)
         return self._calibrate([calibration, *others])
 
     @classmethod

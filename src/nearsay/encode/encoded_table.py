@@ -55,6 +55,12 @@ class EncodedTable:
         """Rows of numbers."""
         return self.encoder.transform_columns(columns)
 
+    def with_rows(self, more: TableColumns) -> EncodedTable:
+        """The same with more rows behind those it has, encoded as these are."""
+        columns = self.columns
+        cells = [np.concatenate(both) for both in zip(columns.cells, more.cells, strict=True)]
+        return replace(self, columns=TableColumns(columns.names, columns.kinds, cells))
+
     def compared(self, estimator: Any, X: Any, evidence: Any) -> Any:
         """Evidence in which each neighbor says, column by column, how it is like the query; in place."""
         queries = self.read(estimator, X)

@@ -27,6 +27,8 @@ FOLDS = 5
 # Where a case cannot be taken back from what was learned, it is learned again without each of so many folds. Fewer
 # folds leave much less to learn from, so that probabilities mean something else; more take longer.
 FOLDS_LEFT_OUT = 10
+# The group of validation rows: never asked about each other, but each of them a case of its own.
+FRESH = -1
 
 
 class Posterior(BaseEstimator, ABC):
@@ -259,6 +261,7 @@ def folds_by(
     if groups is None:
         fold[order] = folds(labels[order], n_folds)
         return fold
+    groups = np.where(groups == FRESH, groups.max(initial=0) + 1 + np.arange(len(groups)), groups)
     # A group is dealt as its first row is.
     _, first, number = np.unique(groups[order], return_index=True, return_inverse=True)
     by_first = np.argsort(first)
@@ -266,3 +269,13 @@ def folds_by(
     of_group[by_first] = folds(labels[order[first[by_first]]], n_folds)
     fold[order] = of_group[number]
     return fold
+
+
+def judged_among(order: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """The rows that are asked as past cases, in this order: the validation rows where there are any, otherwise all.
+
+    >>> judged_among(np.array([2, 0, 1]), np.array([0, FRESH, FRESH]))
+    array([2, 1])
+    """
+    fresh = None if groups is None else groups[order] == FRESH
+    return order if fresh is None or not fresh.any() else order[fresh]

@@ -13,8 +13,10 @@ from nearsay.core.arrays import places_among
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_flag, with_hints
 from nearsay.data.rows import as_groups, as_ids
+from nearsay.distances.distance import Distance
 from nearsay.distances.named import Metric, as_distance
 from nearsay.encode.encoded_table import EncodedTable
+from nearsay.errors import InputError
 from nearsay.posterior.choice.candidate_views import is_auto_metric
 from nearsay.posterior.choice.fit_checks import (
     check_answering,
@@ -28,6 +30,16 @@ from nearsay.posterior.choice.fit_checks import (
 )
 from nearsay.posterior.choice.fitting import FitOptions, is_precomputed
 from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.choice.row_groups import (
+    are_automatic,
+    automatic_groups,
+    checked_validation,
+    groups_together,
+    items_together,
+    labels_together,
+    warn_of_near_duplicates,
+    weights_together,
+)
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.methods.custom_posterior import PosteriorLike
 from nearsay.posterior.methods.named import Auto, PosteriorName, is_auto
@@ -135,6 +147,7 @@ class NeighborClassifier(NeighborEstimator):
     labels_ : (n_rows,) the class number of every training row; −1 where all rows of its class have weight 0.
     posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
+    groups_ : (n_rows,) the number of the group of each training row, or None where each is a group of its own.
     table_ : EncodedTable, how a table with words, dates or gaps was encoded; None of any other X.
     n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table.
 
@@ -194,6 +207,7 @@ class NeighborClassifier(NeighborEstimator):
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        validation: tuple[Any, Any] | None = None,
         ids: Any = None,
         beside_proba: Any = None,
     ) -> NeighborClassifier:
@@ -213,10 +227,18 @@ class NeighborClassifier(NeighborEstimator):
             had not been given, but rows keep their numbers. A row of weight
             2 is one neighbor, not two: distances, k, members of a class,
             views and novelty know no weights.
-        groups : (n_rows,) strings or whole numbers, or None
+        groups : (n_rows,) hashable names, "auto" or None
             A patient, a video, a writer: rows of one group are never asked about each other, as in scikit-learn's
             ``GroupKFold``. What past cases choose and weigh, records, novelty and leave-one-out answers are then those
             for queries of new groups. Queries are answered by all rows.
+            "auto" takes near-duplicates for groups: rows of a class that lie closer together than independent ones
+            would (``nearsay.neighbors.near_duplicates``). Where there are none, nothing changes; where votes are
+            clearly worse without them, a NearDuplicateWarning says so.
+        validation : (rows, labels), optional
+            Rows like those that will be asked about, where training rows are not: new patients, a later month. Past
+            cases are these alone, each asked about all training rows: weights, choices, records and novelty are
+            learned from them. Then they join the voters, numbered behind the training rows; ``ids`` and
+            ``beside_proba`` are to name them too.
         ids : (n_rows,) names of the rows, strings or whole numbers, or None
             What ``explain`` calls the neighbors by. Rows may share a name.
         beside_proba : (n_rows, n_classes), optional
@@ -231,22 +253,45 @@ class NeighborClassifier(NeighborEstimator):
         if self.table_ is not None:
             self.table_.name_columns(self)
             options = replace(options, blocks=self.table_.encoder.blocks_)
-        ids, groups = as_ids(ids, len(y)), as_groups(groups, len(y))
+        automatic, n_rows = are_automatic(groups), len(y)
+        groups = None if automatic else as_groups(groups, n_rows)
+        if validation is not None:
+            X, y = self._with_validation(distance, X, y, *checked_validation(validation))
+        ids, fresh = as_ids(ids, len(y)), np.arange(len(y)) >= n_rows
+        sample_weight = weights_together(sample_weight, n_rows, len(y) - n_rows)
+        groups = groups_together(groups, fresh)
         held, weights = rows_that_count(sample_weight, len(y))
         held_out = None if beside_proba is None else held_out_of_each(self.beside, beside_proba)
         given, rows, others = y, X, None
         if held is not None:
             rows, others = (options.take(X, some, held) for some in (held, np.setdiff1d(np.arange(len(y)), held)))
-            y = y[held]
+            y, fresh = y[held], fresh[held]
             groups = None if groups is None else groups[held]
             held_out = held_out_of_rows(held_out, held, len(given))
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(y))
         classes, labels = np.unique(y, return_inverse=True)
+        if automatic:
+            groups = groups_together(automatic_groups(options, rows, labels), fresh)
         self.model_ = fit_nested(options, rows, labels, classes, weights, held_out, groups)
         of_given = labels if held is None else places_among(classes, given)
-        self.rows_ = GivenRows(of_given, ids, held, others)
+        self.rows_ = GivenRows(of_given, ids, held, others).with_groups(groups)
+        if automatic and groups is not None and validation is None:
+            warn_of_near_duplicates(self.model_.views.views[0].labeled_, self.n_neighbors_)
         return self
+
+    def _with_validation(
+        self, distance: Distance | None, X: Any, y: np.ndarray, rows: Any, labels: np.ndarray
+    ) -> tuple[Any, np.ndarray]:
+        """Training rows with validation rows behind them, and the labels of both."""
+        if is_precomputed(self.metric):
+            raise InputError('metric="precomputed" takes no validation rows: X holds distances to training rows alone.')
+        if self.table_ is None:
+            more = checked_items(self, as_distance("euclidean") if distance is None else distance, rows)
+        else:
+            columns = self.table_.read(self, rows)
+            more, self.table_ = self.table_.encoded(columns), self.table_.with_rows(columns)
+        return items_together(X, more), labels_together(y, labels)
 
     def check_queries(self, X: Any) -> Any:
         """Queries as the model takes them, or an error that says what is wrong with them."""

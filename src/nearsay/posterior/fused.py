@@ -17,9 +17,19 @@ from nearsay.core.settings import check_choice
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
+from nearsay.neighbors.near_duplicates import near_duplicate_groups
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
 from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.choice.row_groups import (
+    are_automatic,
+    checked_validation,
+    groups_together,
+    items_together,
+    labels_together,
+    warn_of_near_duplicates,
+    weights_together,
+)
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import EvidenceList
 from nearsay.posterior.evidence.fused_evidence import FusedEvidence, fused_evidence
@@ -81,6 +91,7 @@ class FusedClassifier(ModelEstimator):
         Only with "auto": everything that was tried, best first.
     labels_ : (n_rows,) the class number of every training row; −1 where all rows of its class have weight 0.
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
+    groups_ : (n_rows,) the number of the group of each training row, or None where each is a group of its own.
 
     Examples
     --------
@@ -113,7 +124,16 @@ class FusedClassifier(ModelEstimator):
         self.fusion = fusion
 
     @in_jobs
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, ids: Any = None) -> FusedClassifier:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        validation: tuple[Any, Any] | None = None,
+        ids: Any = None,
+    ) -> FusedClassifier:
         """Hold the rows, search each group, and learn from past cases.
 
         Parameters
@@ -122,14 +142,21 @@ class FusedClassifier(ModelEstimator):
         y : (n_rows,) labels.
         sample_weight : (n_rows,) numbers of at least 0, optional
             How much each row counts, as in ``NeighborClassifier.fit``.
-        groups, ids : groups and names of the rows, as in ``NeighborClassifier.fit``.
+        groups, validation, ids : as in ``NeighborClassifier.fit``; ``groups="auto"`` compares rows by all groups
+            of columns together, each column standardized, and a missing number as the mean.
         """
         estimator = self._checked_estimator()
         of_each = fit_options(estimator)
         X, given = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views check the rest
         check_classification_targets(given)
-        ids, groups = as_ids(ids, len(given)), as_groups(groups, len(given))
-        held, weights = rows_that_count(sample_weight, len(given))
+        automatic, n_rows = are_automatic(groups), len(given)
+        groups = None if automatic else as_groups(groups, n_rows)
+        if validation is not None:
+            more, of_more = checked_validation(validation)
+            X = items_together(X, checked_rows(self, more, finite=False, reset=False))
+            given = labels_together(given, of_more)
+        ids, fresh = as_ids(ids, len(given)), np.arange(len(given)) >= n_rows
+        held, weights = rows_that_count(weights_together(sample_weight, n_rows, len(given) - n_rows), len(given))
         rows, y = (X, given) if held is None else (X[held], given[held])
         if not is_auto(estimator.n_neighbors):
             check_n_neighbors(estimator.n_neighbors, len(y))
@@ -137,11 +164,18 @@ class FusedClassifier(ModelEstimator):
         of_columns = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
         _warn_of_empty_rows(rows, of_columns)
         options = FusedOptions(of_each, of_columns, self.exponents, self.fusion)
+        groups = groups_together(groups, fresh)
         groups = groups if groups is None or held is None else groups[held]
+        if automatic:
+            near = near_duplicate_groups(_standardized(rows), labels, n_jobs=self.n_jobs)
+            groups = groups_together(near, fresh if held is None else fresh[held])
         self.model_ = fit_nested(options, rows, labels, classes, weights, groups=groups)  # type: ignore[assignment]
-        self.rows_ = GivenRows(labels, ids)
+        self.rows_ = GivenRows(labels, ids).with_groups(groups)
         if held is not None:
-            self.rows_ = GivenRows(places_among(classes, given), ids, held, np.delete(X, held, axis=0))
+            of_given = places_among(classes, given)
+            self.rows_ = GivenRows(of_given, ids, held, np.delete(X, held, axis=0)).with_groups(groups)
+        if automatic and groups is not None and validation is None:
+            warn_of_near_duplicates(self.views_[0].labeled_, self.n_neighbors_)
         return self
 
     @property
@@ -261,6 +295,15 @@ def _as_columns(name: Any, columns: Any, n_columns: int, names: Any) -> Any:
             + (f", named {', '.join(map(str, names))}." if names is not None else ".")
         )
     return columns if isinstance(columns, slice) else np.array(chosen)
+
+
+def _standardized(X: np.ndarray) -> np.ndarray:
+    """All columns on one scale; a missing number becomes the mean of its column."""
+    n_known = np.count_nonzero(~np.isnan(X), axis=0)
+    centered = np.nan_to_num(X - np.nansum(X, axis=0) / np.maximum(n_known, 1))
+    spread = centered.std(axis=0)
+    standardized: np.ndarray = centered / np.where(spread > 0, spread, 1.0)
+    return standardized
 
 
 def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from nearsay.core.arrays import evenly, row_blocks
 from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import GroupPosterior, Posterior, judged_among
 from nearsay.posterior.choice.candidate_views import is_auto_metric, views_to_try
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
 from nearsay.posterior.choice.fitting import FitOptions
@@ -247,7 +247,7 @@ class FusedOptions:
         if joint is not None:
             views = {JOINT: joint, **views}
         posteriors = self._posteriors(weights, groups, of_groups=joint is None)
-        order = content_order(X, labels)
+        order = judged_among(content_order(X, labels), groups)
         choices = None
         if self.nests:
             k = options.n_neighbors
@@ -257,7 +257,7 @@ class FusedOptions:
                 labels,
                 n_classes,
                 ks=neighbors_to_try(len(X) - 1) if is_auto(k) else [int(k)],
-                rows=order[evenly(len(X), CASES_TO_CHOOSE_BY)],
+                rows=order[evenly(len(order), CASES_TO_CHOOSE_BY)],
                 exponents=self.exponents,
                 criterion=options.criterion,
                 weights=weights,
@@ -271,7 +271,7 @@ class FusedOptions:
         members = possible_members(posterior.members, labels)
         judged = None
         if posterior.takes_rows:
-            places = rows_judged(len(labels), k, members, n_classes, len(taken.views), options.max_past_cases)
+            places = rows_judged(len(order), k, members, n_classes, len(taken.views), options.max_past_cases)
             judged = order if places is None else order[places]
         fusion = Fusion(posterior, self.exponents)
         tables: Sequence[NeighborTable | None] = [None] * len(taken.views)

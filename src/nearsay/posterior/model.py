@@ -59,7 +59,7 @@ class FittedModel:
     novelty : Novelty, what is usual among them; None where it is not measured.
     tie_break, seed : as in ``winners``.
     weights, priors : how much rows count, and how frequent classes are to be; None for no difference.
-    order : (n_rows,) row numbers, in an order that content decides, in which rows are dealt into folds; or None.
+    order : row numbers, in an order that content decides, in which past cases are dealt into folds; or None.
     rows_by_k : {k: rows for which it is the best by other cases}
         Where k alone was chosen: the rows that would have got another one.
     nested : where more was chosen by few rows, their answers by choices made without them; or None.
@@ -172,6 +172,16 @@ class FittedModel:
         for rows, p_rows in self._left_out_by_this():
             p[rows] = p_rows
         self._put_in_other_choices(p, None)
+        return p
+
+    def left_out_proba_of(self, rows: np.ndarray) -> np.ndarray:
+        """The same for some rows: (len(rows), n_classes)."""
+        p = np.empty((len(rows), len(self.classes)))
+        judged, of_judged = next(self._left_out_by_this())
+        self._put_in_other_choices(of_judged, judged)
+        known = np.isin(rows, judged)
+        p[known] = of_judged[lines_of(rows[known], judged)]
+        p[~known] = self.proba(self.leave_one_out(rows[~known]))
         return p
 
     def left_out_blocks(self, at_once: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

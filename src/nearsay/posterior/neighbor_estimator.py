@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_choice
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import FRESH
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.evidence.label_scores import LabelScores
 from nearsay.posterior.methods.custom_posterior import CustomPosterior
@@ -49,6 +51,11 @@ class ModelEstimator(ClassifierMixin, BaseEstimator):
         return self.rows_.ids
 
     @property
+    def groups_(self) -> np.ndarray | None:
+        """The number of the group of each training row: (n_rows,); None where no row belongs to another."""
+        return self.rows_.groups
+
+    @property
     def n_neighbors_(self) -> int:
         """How many neighbors vote."""
         return self.model_.n_neighbors
@@ -62,6 +69,18 @@ class ModelEstimator(ClassifierMixin, BaseEstimator):
     def summary_(self) -> Any:
         """What each view and model cost in seconds, and brought: the log loss of past cases with and without it."""
         return _if_any(self.model_.summary, "Nothing was left open, so that no member of a pool was judged.")
+
+    def validation_proba(self) -> np.ndarray:
+        """Probabilities (n_validation, n_classes) of the validation rows, each answered by the training rows alone.
+
+        What was learned from the row itself is left out, as in ``leave_one_out_proba``.
+        """
+        check_is_fitted(self)
+        fresh = np.empty(0, np.int64) if self.groups_ is None else np.flatnonzero(self.groups_ == FRESH)
+        if not len(fresh):
+            raise InputError("No validation rows were given to fit.")
+        held = self.rows_.held
+        return self.model_.left_out_proba_of(fresh if held is None else np.searchsorted(held, fresh))
 
     def _left_out_proba(self) -> np.ndarray:
         """Probabilities of the training rows, each answered by the others; one of weight 0 as a query."""

@@ -40,11 +40,13 @@ SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
 
-def left_out_blocks(search: LeaveOneOutSearch, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
-    """The whole leave-one-out table, as (row numbers, their neighbors) that need not be held together."""
-    live = search.live_numbers
-    for block in row_blocks(len(live), size=ROWS_AT_ONCE):
-        yield live[block], search.leave_one_out(k, rows=live[block])
+def left_out_blocks(
+    search: LeaveOneOutSearch, k: int, rows: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+    """The leave-one-out table of all or some rows, as (row numbers, their neighbors) that need not be held together."""
+    rows = search.live_numbers if rows is None else rows
+    for block in row_blocks(len(rows), size=ROWS_AT_ONCE):
+        yield rows[block], search.leave_one_out(k, rows=rows[block])
 
 
 def possible_members(members: Sequence[int] | None, labels: np.ndarray) -> tuple[int, ...] | None:
@@ -153,7 +155,7 @@ class PastCases:
     of every row in a collection of up to 5,000, otherwise of a seeded sample
     of 2,000. Without such a pass those rows are searched when first asked for.
     ``max_past_cases`` is how many rows of a larger collection are judged; None for all. They come, and are drawn, in
-    the ``order`` of these row numbers; None is the order of the rows.
+    the ``order`` of these row numbers; None is the order of the rows. Rows that are not in ``order`` only vote.
     """
 
     _sampled_table: NeighborTable | None = None
@@ -184,14 +186,14 @@ class PastCases:
     def rows(self, k: int, members: tuple[int, ...] | None) -> np.ndarray | None:
         """Numbers of the rows that are judged; None for all, in the order of their numbers."""
         places = rows_judged(
-            len(self.search.labels), k, members, self.search.n_classes, self.n_views, max_past_cases=self.max_past_cases
+            self._n_cases, k, members, self.search.n_classes, self.n_views, max_past_cases=self.max_past_cases
         )
         return places if self.order is None else self.order if places is None else self.order[places]
 
     def keep(self, table: NeighborTable, rows: np.ndarray | None) -> None:
         """Remember the table of the rows that are judged: it serves every smaller k."""
         self._kept = table, rows
-        if rows is None or len(rows) == len(self.search.labels):
+        if not self._leaves_some_out(rows):
             self._remember(table[lines_of(self.sample(), rows)])
 
     def judged(
@@ -210,13 +212,19 @@ class PastCases:
             return table.first(k), rows
         rows = self.rows(k, members)
         if every_row and self._leaves_some_out(rows):
-            return self.search.leave_one_out(k, members), None  # too large to be kept
+            rows = self.order if self._n_cases < len(self.search.labels) else None
+            return self.search.leave_one_out(k, members, rows), rows  # too large to be kept
         self.keep(self.search.leave_one_out(k, members, rows), rows)
         assert self._kept is not None
         return self._kept
 
     def _leaves_some_out(self, rows: np.ndarray | None) -> bool:
-        return rows is not None and len(rows) < len(self.search.labels)
+        return rows is not None and len(rows) < self._n_cases
+
+    @property
+    def _n_cases(self) -> int:
+        """How many rows can be asked as past cases."""
+        return len(self.search.labels if self.order is None else self.order)
 
     def of_rows(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """The leave-one-out table of these rows, looked up where the one kept has all of them."""
@@ -273,14 +281,15 @@ class PastCases:
 
     def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest others of these rows, or more of them: looked up where all rows are sampled."""
-        if len(self.search) > SAMPLE_ABOVE:
+        some_only_vote = self.order is not None and len(self.order) < len(self.search)
+        if len(self.search) > SAMPLE_ABOVE or some_only_vote:
             return self.search.leave_one_out(k, rows=rows)
         return self.sampled(k)[np.searchsorted(self.sample(), rows)]
 
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
-        """The neighbors of live rows, ``k`` ≤ ``n_others``, block by block, so that they are never held together."""
+        """The neighbors of the rows asked, ``k`` ≤ ``n_others``, block by block, never held together."""
         sample, kept = self.sample(), []
-        for rows, table in left_out_blocks(self.search, k):
+        for rows, table in left_out_blocks(self.search, k, None if self.order is None else np.sort(self.order)):
             kept.append(table[np.isin(rows, sample)])
             yield rows, table
         self._remember(

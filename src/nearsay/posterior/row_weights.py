@@ -106,12 +106,14 @@ class GivenRows:
     ids : (n_given,) names of the rows, or None.
     held : (n_rows,) numbers in X of the rows held; None for all.
     left_aside : the other rows.
+    groups : (n_given,) the number of the group of each row, or None.
     """
 
     labels: np.ndarray
     ids: np.ndarray | None = None
     held: np.ndarray | None = None
     left_aside: Any = None
+    groups: np.ndarray | None = None
 
     def table(self, table: NeighborTable) -> NeighborTable:
         """A table with row numbers as in X."""
@@ -129,6 +131,14 @@ class GivenRows:
         indices, distances = np.full(shape, -1), np.full(shape, np.inf)
         indices[self.held], distances[self.held] = table.indices, table.distances
         return NeighborTable(indices, distances)
+
+    def with_groups(self, of_held: np.ndarray | None) -> GivenRows:
+        """The same with the groups of the rows held; each row left aside is in one of its own."""
+        if of_held is None or self.held is None:
+            return replace(self, groups=of_held)
+        groups: np.ndarray = of_held.max(initial=0) + 1 + np.arange(len(self.labels))
+        groups[self.held] = of_held
+        return replace(self, groups=groups)
 
     def proba_of_each(self, of_held: np.ndarray, of_others: Callable[[Any], np.ndarray]) -> np.ndarray:
         """Probabilities of every row in X, from those of the rows held and a function of the others."""

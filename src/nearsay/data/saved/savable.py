@@ -125,7 +125,11 @@ _COUNTS_BY_CLASS = {
     "extra_": may(sparse_matrix("classes", "classes")),
 }
 _OWN_MODEL = of("GaussianClasses LinearClasses ForestClasses")
-_ANSWERS = {"n_features_in_": count(), "feature_names_in_": values("_"), "rows_": of("GivenRows", "rows classes")}
+_ANSWERS = {
+    "n_features_in_": count(),
+    "feature_names_in_": values("_"),
+    "rows_": of("GivenRows", "rows classes"),
+}
 _FITTED = {
     "classes": values("classes"),
     "labels": LABELS,
@@ -135,7 +139,7 @@ _FITTED = {
     "seed": INT,
     "weights": _WEIGHTS,
     "priors": NONE | of("Priors", "classes"),
-    "order": NONE | ints("rows", below="rows"),
+    "order": NONE | ints("_", below="rows"),
     "rows_by_k": dict_of(INT, ints("_", below="rows")),
     "nested": NONE | of("NestedFits", "rows classes"),
     "k_curve": NONE | pair_of(ints("ks"), floats("ks"), floats("ks")),
@@ -310,7 +314,7 @@ CLASSES: tuple[Savable, ...] = (
         past_=of("PastCases", "rows:here classes")),
     _class("posterior.fused_model:GroupViews", views=list_of(of("View JointView", "rows classes"), "views")),
     _class("posterior.past_cases:PastCases", search=of("LabeledNeighbors Views", "rows classes"), seed=INT,
-        n_views=count(), max_past_cases=NONE | count(), order=NONE | ints("rows", below="rows"),
+        n_views=count(), max_past_cases=NONE | count(), order=NONE | ints("_", below="rows"),
         _kept=NONE | pair_of(of("NeighborTable", "rows classes lines"), NONE | ints("lines", below="rows")),
         _sampled_table=may(NONE | of("NeighborTable", "rows classes"))),
     _class("posterior.views.model_beside:ModelBeside", model=of(f"{CLASSIFIERS} {SKLEARN_MODELS}"),
@@ -337,7 +341,8 @@ CLASSES: tuple[Savable, ...] = (
         scores=floats("cases"), labels=ints("cases")),
     # classifiers
     _class("posterior.row_weights:GivenRows", labels=ints("given", below="classes", least=-1),
-        ids=NONE | values("given"), held=NONE | ints("rows", below="given"), left_aside=NONE | numbers("_ _")),
+        ids=NONE | values("given"), held=NONE | ints("rows", below="given"), left_aside=NONE | numbers("_ _"),
+        groups=NONE | ints("given")),
     _class("posterior.model:FittedModel", **_FITTED, views=of("Views", "rows classes"), posterior=of(POSTERIORS,
         "rows classes"), past=of("PastCases", "rows classes"), novelty=of("Novelty", "rows classes")),
     _class("posterior.fused_model:FusedModel", **_FITTED, views=of("GroupViews", "rows classes views"),
@@ -350,7 +355,7 @@ CLASSES: tuple[Savable, ...] = (
         exponents=PLAIN, fusion=TEXT),
     _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),
         labels=LABELS, classes=values("classes"), weights=_WEIGHTS,
-        beside_proba=NONE | list_of(NONE | floats("rows classes")), order=ints("rows", below="rows"),
+        beside_proba=NONE | list_of(NONE | floats("rows classes")), order=ints("_", below="rows"),
         groups=NONE | ints("rows"), answers=may(list_of(pair_of(ints("_", below="rows"), floats("_ classes"))))),
     _estimator("posterior.classifier:NeighborClassifier",
         "n_neighbors tie_break priors random_state metric_params verbose",

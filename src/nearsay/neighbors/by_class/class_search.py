@@ -83,7 +83,7 @@ class ClassSearch:
         assert known is not None
         means = np.full((*known.means.shape[:2], len(members)), np.inf)
         classes = NearestClasses(known.numbers, known.nearest, means, known.beyond, members)
-        fill_means(self.search, self._rows_by_class, queries, classes)
+        fill_means(self.search, self.rows_by_class, queries, classes)
         return NeighborTable(table.indices, table.distances, classes)
 
     def _without_removed(self, table: NeighborTable, left_out: np.ndarray) -> NeighborTable:
@@ -182,7 +182,8 @@ class ClassSearch:
         )
 
     @cached_property
-    def _rows_by_class(self) -> RowsByClass:
+    def rows_by_class(self) -> RowsByClass:
+        """The row numbers of each class."""
         if self.search.distance_.has_euclidean_form and self.search.rows_.n_live > 0:
             return RowsByClass(self._grouped.order, self.labels, self.n_classes, self._grouped)
         live = self.search.rows_.live_numbers

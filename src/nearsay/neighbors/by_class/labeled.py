@@ -18,15 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.core.arrays import check_n_neighbors, check_row_numbers
+from nearsay.core.arrays import check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_jobs
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.neighbors.by_class.class_table import ClassTable
+from nearsay.neighbors.by_class.left_out_groups import MOST_IN_GROUP, RowGroups, SmallGroups
 from nearsay.neighbors.by_class.plan import MakePlan, plan
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable, joined
+from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import MOST_ROWS
 
@@ -35,6 +37,8 @@ LIST_ALL_UP_TO = 10_000
 # The classes of so many nearest rows are listed then. Sixteen take 1.08 times as long to find as ten among 100,000 rows
 # of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
 ROWS_WITH_CLASSES = 16
+# Rows of groups whose tables are held at once, with the neighbors that are taken out again.
+GROUPED_AT_ONCE = 4096
 
 
 class LabeledNeighbors:
@@ -178,25 +182,45 @@ class LabeledNeighbors:
             table = NeighborTable(nearest.indices, nearest.distances, table.classes)
         return _widened(table, k)
 
-    def _leave_groups_out(self, k: int, members: Sequence[int] | None, rows: np.ndarray) -> NeighborTable:
-        """The same where a row is asked about the rows of other groups: a search for every group of several rows."""
+    def _leave_groups_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
+        """The same where a row is asked about the rows of other groups."""
         assert self.groups is not None
-        live = self.search.rows_.live_numbers
-        _, number, size = np.unique(self.groups[live], return_inverse=True, return_counts=True)
-        group = np.full(len(self.labels), -1)
-        group[live[size[number] > 1]] = number[size[number] > 1]
-        in_order = live[np.argsort(group[live], kind="stable")]
-        starts = np.searchsorted(group[in_order], np.arange(len(size) + 1))
-        alone = np.flatnonzero(group[rows] < 0)
-        parts, places = [self._without_groups(self.search).leave_one_out(k, members, rows[alone])], [alone]
-        lines = np.argsort(group[rows], kind="stable")[len(alone) :]
-        for part in np.split(lines, np.flatnonzero(np.diff(group[rows[lines]])) + 1) if len(lines) else ():
-            which = group[rows[part[0]]]
+        groups = RowGroups(self.groups, self.search.rows_.live_numbers)
+        size = groups.size_of(rows)
+        small = (size > 1) & (size <= MOST_IN_GROUP) & self._takes_groups_out(members)
+        alone, few, left = np.flatnonzero(size == 1), np.flatnonzero(small), np.flatnonzero((size > 1) & ~small)
+        parts, places = [self.ungrouped.leave_one_out(k, members, rows[alone])], [alone]
+        for lines in row_blocks(len(few), size=GROUPED_AT_ONCE):
+            table, undecided = self._without_small_groups(groups, k, members, rows[few[lines]])
+            parts.append(table[~undecided])
+            places.append(few[lines][~undecided])
+            left = np.append(left, few[lines][undecided])
+        left = left[np.argsort(groups.number[rows[left]], kind="stable")]
+        for part in np.split(left, np.flatnonzero(np.diff(groups.number[rows[left]])) + 1) if len(left) else ():
             search = self.search.snapshot()
-            search.remove(in_order[starts[which] : starts[which + 1]])
+            search.remove(groups.of(int(groups.number[rows[part[0]]])))
             parts.append(self._without_groups(search).query(self.search.rows_.take(rows[part]), k, members))
             places.append(part)
         return joined(parts)[np.argsort(np.concatenate(places))]
+
+    def _takes_groups_out(self, members: tuple[int, ...] | None) -> bool:
+        """Whether a group can be taken out of a table of all rows: where that is complete, and has what it takes."""
+        complete = self.search.exact and not isinstance(self.search, GpuSearch)
+        return complete and (members is None or (len(members) > 0 and self.lists_all))
+
+    def _without_small_groups(
+        self, groups: RowGroups, k: int, members: tuple[int, ...] | None, rows: np.ndarray
+    ) -> tuple[NeighborTable, np.ndarray]:
+        """The same for rows of small groups, and which of them are undecided."""
+        more = int(groups.size_of(rows).max()) - 1
+        table = self.ungrouped.leave_one_out(k + more, members, rows)
+        by_class = self.ungrouped._by_class.rows_by_class
+        return SmallGroups(self.search, self.labels, by_class, groups).without(table, k, rows)
+
+    @cached_property
+    def ungrouped(self) -> LabeledNeighbors:
+        """The same rows, each a group of its own."""
+        return self._without_groups(self.search)
 
     def _without_groups(self, search: NeighborSearch) -> LabeledNeighbors:
         return LabeledNeighbors(search, self.labels, self.n_classes, n_jobs=self.n_jobs, make_plan=self._make_plan)

@@ -19,7 +19,7 @@ from nearsay.core.steps import Steps
 from nearsay.data.content_order import content_order
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, Posterior, folds_by
+from nearsay.posterior.base import FOLDS_LEFT_OUT, FRESH, GroupPosterior, Posterior, folds_by, judged_among
 from nearsay.posterior.choice.candidate_views import (
     AUTO_METRICS,
     is_auto_metric,
@@ -181,6 +181,9 @@ class ModelFit:
         learns = options.chooses or any(make().needs_past_cases for make in self.posteriors.values())
         self.order = self._content_order() if learns else None
         self.summary: PoolSummary | None = None
+        has_fresh = groups is not None and (groups == FRESH).any()
+        order = np.arange(self.n_rows) if self.order is None else self.order
+        self.judged = judged_among(order, groups) if has_fresh else self.order
 
     def model(self) -> FittedModel:
         """Everything, step by step."""
@@ -226,7 +229,7 @@ class ModelFit:
             seed=options.seed,
             weights=self.weights,
             priors=priors,
-            order=self.order,
+            order=self.judged,
             rows_by_k=rows_by_k,
             k_curve=k_curve,
             choices=choices,
@@ -297,8 +300,8 @@ class ModelFit:
         """The rows as they are, or standardized where a few past cases are clearly better off."""
         if sum(not view.knows_labels for view in views.values()) < 2:
             return views
-        assert self.order is not None
-        few = self.order[evenly(len(self.order), CASES_TO_SCALE_BY)]
+        assert self.judged is not None
+        few = self.judged[evenly(len(self.judged), CASES_TO_SCALE_BY)]
         chooser = Chooser(views, self.posteriors, self.labels, self.n_classes, ks=[1], rows=few, weights=self.weights)
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
@@ -314,9 +317,9 @@ class ModelFit:
         ks = neighbors_to_try(self.n_rows - 1) if is_auto(k) else [int(k)]
         members = members_of_all(self.posteriors, self.labels)
         most = self.options.max_past_cases
-        places = rows_judged(self.n_rows, max(ks), members, self.n_classes, len(views), most)
-        assert self.order is not None
-        rows = self.order if places is None else self.order[places]
+        assert self.judged is not None
+        places = rows_judged(len(self.judged), max(ks), members, self.n_classes, len(views), most)
+        rows = self.judged if places is None else self.judged[places]
         chooser = Chooser(
             views,
             self.posteriors,
@@ -343,7 +346,7 @@ class ModelFit:
             options.seed,
             n_views=len(views),
             max_past_cases=options.max_past_cases,
-            order=self.order,
+            order=self.judged,
         )
 
     def _k_curve(

@@ -27,7 +27,7 @@ from nearsay.learn.linear_map import distinct_columns, factor, in_units
 from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
-from nearsay.posterior.base import FOLDS, folds_by
+from nearsay.posterior.base import FOLDS, FRESH, folds_by
 from nearsay.posterior.views.value_differences import value_difference_matrix
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
@@ -311,8 +311,14 @@ def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
 
 
 def folds_to_learn(order: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
-    """The fold of each row, without which something is learned for its past case: (n_rows,)."""
-    return folds_by(order, labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY, groups)
+    """The fold of each row, without which something is learned for its past case: (n_rows,).
+
+    Validation rows are in one by themselves: what they are asked is learned from all training rows.
+    """
+    fold = folds_by(order, labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY, groups)
+    if groups is not None and (groups == FRESH).any():
+        fold[groups == FRESH] = fold.max() + 1
+    return fold
 
 
 class LearnedTransforms:
