@@ -186,8 +186,11 @@ SPREADS = {
     "even": lambda rng, n: rng.random(n),
     "many equal": lambda rng, n: rng.integers(0, 5, n).astype(float),
     "all equal": lambda rng, n: np.ones(n),
+    "most near one end": lambda rng, n: 1e9 * rng.random(n) ** 40,
+    "one far away": lambda rng, n: np.append(rng.random(n - 1), 1e300),
     "some infinite": lambda rng, n: np.where(rng.random(n) < 0.2, np.inf, rng.random(n)),
     "a hair apart": lambda rng, n: 1 + 2.0**-52 * rng.integers(0, 9, n),
+    "tiny": lambda rng, n: 5e-324 * rng.integers(0, 9, n),
 }
 
 

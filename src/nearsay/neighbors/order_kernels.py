@@ -10,6 +10,8 @@ from nearsay.core.compiling import compiled
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64
+# More are sorted into so many bins first, and no further if none of them holds more than so many.
+BINS, FULL_BIN = 256, 32
 # Putting classes right one by one beats sorting them, as long as each moves no farther than this in the mean.
 MOVES = 8
 
@@ -67,10 +69,49 @@ def many_nearest_first(candidates, measured, left_out, indices, distances):  # t
                     rows[kept], far[kept] = rows[c], far[c]
                     kept += 1
             n = kept
-        by_row = np.argsort(rows[:n], kind="mergesort")
-        order = by_row[np.argsort(far[by_row], kind="mergesort")]  # keeps the order of rows among equals
+        sort_nearest_first(rows[:n], far[:n])
         for place in range(min(n, k)):
-            indices[q, place], distances[q, place] = rows[order[place]], far[order[place]]
+            indices[q, place], distances[q, place] = rows[place], far[place]
+
+
+@compiled
+def sort_nearest_first(rows, far):  # type: ignore[no-untyped-def]
+    """Sort rows by how far they are, ties by row number: into bins of equal width, and in each by inserting.
+
+    Where many fall into one bin, or distances are infinite, by merging.
+    """
+    n = rows.shape[0]
+    nearest, farthest = np.inf, -np.inf
+    for c in range(n):
+        nearest, farthest = min(nearest, far[c]), max(farthest, far[c])
+    per_unit = (BINS - 0.5) / (farthest - nearest) if nearest < farthest < np.inf else 0.0
+    ends, fullest = np.zeros(BINS, np.int64), 0
+    in_bins = 0.0 < per_unit < np.inf
+    if in_bins:
+        for c in range(n):
+            ends[int((far[c] - nearest) * per_unit)] += 1
+        before = 0
+        for b in range(BINS):
+            fullest = max(fullest, ends[b])
+            before += ends[b]
+            ends[b] = before
+    rows_before, far_before = rows.copy(), far.copy()
+    if not in_bins or fullest > FULL_BIN:
+        by_row = np.argsort(rows_before, kind="mergesort")
+        order = by_row[np.argsort(far_before[by_row], kind="mergesort")]  # keeps the order of rows among equals
+        for place in range(n):
+            rows[place], far[place] = rows_before[order[place]], far_before[order[place]]
+        return
+    for c in range(n):
+        b = int((far_before[c] - nearest) * per_unit)
+        ends[b] -= 1
+        rows[ends[b]], far[ends[b]] = rows_before[c], far_before[c]
+    for c in range(1, n):
+        row, distance, place = rows[c], far[c], c
+        while place > 0 and (distance < far[place - 1] or (distance == far[place - 1] and row < rows[place - 1])):
+            rows[place], far[place] = rows[place - 1], far[place - 1]
+            place -= 1
+        rows[place], far[place] = row, distance
 
 
 @compiled
