@@ -20,7 +20,7 @@ from benchmarks.measuring import Rows, main
 from nearsay.errors import DatasetNotFound
 from nearsay.metrics.probability import mean_log_posterior
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.methods import pool_members
+from nearsay.posterior.methods.pool import pool_members
 from nearsay.posterior.methods.pooled import Pooled
 from reproduce.data_sets import DATA_SETS, read
 

@@ -710,7 +710,6 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         (["index", "odd.csv", "-o", "x", "--strict"], 1, "because of --strict"),
         (["index", "numbered.csv", "-o", "x"], 1, "Pass --header or --no-header"),
         (["index", "birds", "-o", "x", "--label-column", "kind"], 1, "Pass --labels"),
-        (["index", "leaves.csv", "-o", "x", "--taxonomy", "roots.csv"], 1, "with one name above them all"),
         (["evaluate", "leaves.nearsay", "--holdout", "nowhere"], 1, "a share such as 0.2"),
         (["evaluate", "leaves.nearsay", "--holdout", "7"], 1, "7"),
         (["doctor", "nowhere"], 1, "is not a collection"),
@@ -725,7 +724,6 @@ def test_a_mistake_is_told_in_words_and_changes_nothing(leaves, arguments, code,
     Path("leaves.onnx").write_bytes(b"no model")
     write("odd.csv", [["id", "width", "species"], ["a", 1, "oak"], ["b", "wide", "elm"]])
     write("numbered.csv", [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
-    write("roots.csv", [["parent", "child"], ["broad", "oak"], ["narrow", "fir"]])
     before, files = version(), sorted(os.listdir())
     result = run(*arguments)
     assert result.exit_code == code, result.output

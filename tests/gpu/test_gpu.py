@@ -156,7 +156,7 @@ def test_a_far_row_makes_no_other_less_certain():
     for far in (1, 1000):
         X[0] *= far
         there = on_cpu().fit(X).on_gpu()
-        ((_, _, counts),) = there._kept(there._queries(Q), 10, Room.for_k(10))
+        ((_, _, counts),) = there._listed_rows(there._queries(Q), 10, Room.for_k(10))
         kept.append(int(counts.sum()))
     assert kept[1] < 1.1 * kept[0]
 
@@ -166,7 +166,7 @@ def test_most_rows_are_ruled_out_and_most_queries_decided():
     X, Q = (rng.normal(size=(n, 64)).astype(np.float32) for n in (20_000, 50))
     there = on_cpu().fit(X).on_gpu()
     queries, room = there._queries(Q), Room.for_k(10)
-    ((_, _, counts),) = there._kept(queries, 10, room)
+    ((_, _, counts),) = there._listed_rows(queries, 10, room)
     assert counts.max() < 20
     assert not there.nearest(Q, np.empty(0, np.int64), 10).undecided.any()
 

@@ -12,7 +12,7 @@ import nearsay as ns
 from benchmarks.hard_rows import FAMILIES, rows_and_queries
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class import class_search
-from nearsay.posterior.methods import pooled_on_gpu
+from nearsay.posterior.methods.pool import pooled_on_gpu
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.class_triton import KernelSizes
 from nearsay.search.gpu.gpu_search import GpuSearch

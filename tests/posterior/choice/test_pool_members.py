@@ -11,9 +11,9 @@ from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
 import nearsay as ns
-from nearsay.posterior.methods import pool_members
-from nearsay.posterior.methods.log_linear import Cases
-from nearsay.posterior.methods.pool_members import TaughtFold, members_that_pay
+from nearsay.posterior.methods.pool import pool_members
+from nearsay.posterior.methods.pool.log_linear import Cases
+from nearsay.posterior.methods.pool.pool_members import TaughtFold, members_that_pay
 from nearsay.posterior.views.model_beside import ModelBeside
 from nearsay.posterior.views.views import Views
 

@@ -14,9 +14,10 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.methods import log_linear
-from nearsay.posterior.methods.log_linear import Cases, add_cases, fit_weights, likeliest
-from nearsay.posterior.methods.pooled import Pooled, failure_share
+from nearsay.posterior.methods.pool import log_linear
+from nearsay.posterior.methods.pool.failure import failure_share
+from nearsay.posterior.methods.pool.log_linear import Cases, add_cases, fit_weights, likeliest
+from nearsay.posterior.methods.pooled import Pooled
 from tests.labeled import labeled_rows, queries_for
 from tests.reference import fusion as reference_fusion
 

@@ -35,9 +35,9 @@ class RowGroups:
 
     def __init__(self, groups: np.ndarray, live: np.ndarray) -> None:
         _, number, size = np.unique(groups[live], return_inverse=True, return_counts=True)
-        together = size[number] > 1
+        shared = size[number] > 1
         self.number = np.full(len(groups), -1)
-        self.number[live[together]] = number[together]
+        self.number[live[shared]] = number[shared]
         self._in_order = live[np.argsort(self.number[live], kind="stable")]
         self._starts = np.searchsorted(self.number[self._in_order], np.arange(len(size) + 1))
 
@@ -51,7 +51,7 @@ class RowGroups:
         """The rows of a group of several."""
         return self._in_order[self._starts[number] : self._starts[number + 1]]
 
-    def together(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def are_of_one(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Where the row of a line and another row are of one group: (n_lines, n_others); never for −1."""
         mine = self.number[rows][:, None]
         same: np.ndarray = (mine >= 0) & (others >= 0) & (self.number[others] == mine)
@@ -83,7 +83,7 @@ class SmallGroups:
         return NeighborTable(nearest.indices, nearest.distances, classes), undecided
 
     def _without_rows(self, table: NeighborTable, k: int, rows: np.ndarray) -> NeighborTable:
-        same = self.groups.together(rows, table.indices)
+        same = self.groups.are_of_one(rows, table.indices)
         first = np.argsort(same, axis=1, kind="stable")[:, :k]
         gone = np.take_along_axis(same, first, axis=1)
         indices = np.where(gone, -1, np.take_along_axis(table.indices, first, axis=1))
@@ -140,7 +140,7 @@ class SmallGroups:
                 candidates = few
         candidates = np.ascontiguousarray(candidates)
         far = neighbor_search.measured(self.search, Q, candidates)
-        far[(candidates < 0) | self.groups.together(rows[lines], candidates)] = np.inf
+        far[(candidates < 0) | self.groups.are_of_one(rows[lines], candidates)] = np.inf
         changing.put(lines, place, far, np.array(known.members))
 
 

@@ -28,7 +28,7 @@ from nearsay.posterior.choice.k_curve import DIGITS
 from nearsay.posterior.choice.summary import MemberSummary, PoolSummary
 from nearsay.posterior.methods.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.methods.named import CRITERIA, POSTERIORS
-from nearsay.posterior.methods.pool_members import PoolMembers
+from nearsay.posterior.methods.pool.pool_members import PoolMembers
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_weights import RowWeights, relative_weights

@@ -19,7 +19,7 @@ import numpy as np
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior, splits
-from nearsay.posterior.methods.log_linear import Cases, fit_weights, likeliest, stack
+from nearsay.posterior.methods.pool.log_linear import Cases, fit_weights, likeliest, stack
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 
 MOST_CASES = 20_000

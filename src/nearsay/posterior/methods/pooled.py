@@ -29,7 +29,9 @@ from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
-from nearsay.posterior.methods.log_linear import (
+from nearsay.posterior.methods.past_case_table import listed_classes
+from nearsay.posterior.methods.pool.failure import failure_share
+from nearsay.posterior.methods.pool.log_linear import (
     PRECISION,
     Cases,
     add_cases,
@@ -38,9 +40,8 @@ from nearsay.posterior.methods.log_linear import (
     n_candidates,
     stack,
 )
-from nearsay.posterior.methods.past_case_table import listed_classes
-from nearsay.posterior.methods.pool_members import PoolMembers, TaughtFold, members_that_pay
-from nearsay.posterior.methods.pooled_features import (
+from nearsay.posterior.methods.pool.pool_members import PoolMembers, TaughtFold, members_that_pay
+from nearsay.posterior.methods.pool.pooled_features import (
     class_views,
     far_by_size,
     from_nearest,
@@ -50,7 +51,7 @@ from nearsay.posterior.methods.pooled_features import (
     usual_distance,
     usual_size,
 )
-from nearsay.posterior.methods.pooled_on_gpu import pooled_on_gpu
+from nearsay.posterior.methods.pool.pooled_on_gpu import pooled_on_gpu
 from nearsay.posterior.past_cases import MAX_PAST_CASES, possible_members
 from nearsay.posterior.row_weights import relative_weights
 
@@ -77,10 +78,6 @@ CORE_VIEWS, CASES_TO_HOLD = 2, 1500
 
 # So many cases say which members of the pool pay.
 CASES_TO_DROP_BY = 2000
-
-# Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
-BELIEF = 0.1
-HALVINGS = 50
 
 
 class Pooled(GroupPosterior):
@@ -433,7 +430,7 @@ class Pooled(GroupPosterior):
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
-        from nearsay.posterior.methods.log_linear_kernels import log_mean_distances
+        from nearsay.posterior.methods.pool.log_linear_kernels import log_mean_distances
 
         gaps = self._usual_gaps(len(groups))
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
@@ -472,23 +469,3 @@ class Pooled(GroupPosterior):
         p *= 1 - self.model_failure_
         p += self.model_failure_ / self.n_classes_
         return p
-
-
-def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None = None) -> float:
-    """How much probability should be spread evenly, judged by what past cases gave to the truth.
-
-    The share Δ that makes (1−Δ)·p + Δ/C most likely, with a tenth of a case
-    of belief that the model may fail. ``worth`` is how much each case counts.
-
-    >>> failure_share(np.array([0.9] * 99 + [1e-6]), n_classes=10) > 0.01 > failure_share(np.full(100, 0.9), 10) > 0
-    True
-    """
-    even = 1 / n_classes
-    low, high = 0.0, 1.0
-    for _ in range(HALVINGS):  # the log likelihood is concave in Δ: where it rises, the best lies above
-        share = (low + high) / 2
-        rises = (even - p_true) / ((1 - share) * p_true + share * even)
-        rise = float(np.sum(rises if worth is None else worth * rises))
-        rise += BELIEF / share - BELIEF / (1 - share)
-        low, high = (share, high) if rise > 0 else (low, share)
-    return high

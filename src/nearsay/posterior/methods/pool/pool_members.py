@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearsay.posterior.methods.log_linear import Cases
+from nearsay.posterior.methods.pool.log_linear import Cases
 
 # Losses that differ less are equal: sums in another order differ in their last digits.
 DIGITS = 9

@@ -76,7 +76,7 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, wo
     worth : (n_cases,), optional
         As in ``Cases``.
     """
-    from nearsay.posterior.methods.log_linear_kernels import keep_nearest
+    from nearsay.posterior.methods.pool.log_linear_kernels import keep_nearest
 
     n, n_classes, n_weights = features.shape
     if n_classes <= CANDIDATES + 1:
