@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.neighbors.by_class import class_order_on_gpu, class_search
-from nearsay.posterior.methods.pool import pooled
+from nearsay.posterior.methods import pooled
 from nearsay.search import choose
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import bounds, rows, steps
