@@ -97,7 +97,7 @@ def test_evidence_says_what_every_model_says_and_whose_votes_the_forest_counts()
         assert forest["labels"] == SPECIES[::2][rows].tolist()
         assert forest["ids"] == [ids[row] for row in rows]
         n_agree = forest["labels"].count(forest["label"])
-        assert f"({n_agree} of {len(forest['labels'])} neighbors in its eyes)" in one.text
+        assert f"({n_agree} of its {len(forest['labels'])} neighbors agree)" in one.text
         json.dumps(one.to_dict())
 
 

@@ -61,12 +61,12 @@ def models_in_words(models: Sequence[dict[str, Any]]) -> str:
 
     >>> forest = {"name": "forest", "label": "cat", "probability": 0.71, "labels": ["cat", "dog", "cat"]}
     >>> models_in_words([{"name": "line", "label": "dog", "probability": 0.6}, forest])
-    "Models: line 'dog' 0.60, forest 'cat' 0.71 (2 of 3 neighbors in its eyes)."
+    "Models: line 'dog' 0.60, forest 'cat' 0.71 (2 of its 3 neighbors agree)."
     """
     return f"Models: {', '.join(map(_in_words, models))}."
 
 
 def _in_words(model: dict[str, Any]) -> str:
     labels = model.get("labels")
-    share = f" ({labels.count(model['label'])} of {len(labels)} neighbors in its eyes)" if labels else ""
+    share = f" ({labels.count(model['label'])} of its {len(labels)} neighbors agree)" if labels else ""
     return f"{model['name']} {model['label']!r} {model['probability']:.2f}{share}"
