@@ -135,10 +135,17 @@ class Database:
                 f"{folder.path / (NAME + JOURNAL)} is no file of a collection, and SQLite would apply it."
                 " Remove it if you know where it comes from, else restore the collection from a backup."
             )
-        database = cls(_reading(folder, file) if read_only else _connected(file, "rw"), file)
+        database = cls(_connected(file, "ro" if read_only else "rw"), file)
         try:
             with database_errors(file):
-                database._check_format()
+                try:
+                    database._check_format()
+                except sqlite3.OperationalError as error:
+                    if not read_only:
+                        raise
+                    database.connection.close()
+                    database.connection = _without_log(folder, file, error)
+                    database._check_format()
                 check_schema(database.connection, SCHEMA, file)
                 if not read_only:
                     database._set_up()
@@ -238,26 +245,18 @@ def _connected(file: Path, mode: str, more: str = "") -> sqlite3.Connection:
         return connected(file, mode, more, SECONDS_TO_WAIT)
 
 
-def _reading(folder: Folder, file: Path) -> sqlite3.Connection:
-    """A connection that only reads, in a folder that may be read-only too.
+def _without_log(folder: Folder, file: Path, error: sqlite3.OperationalError) -> sqlite3.Connection:
+    """A connection that only reads, for a folder that is read-only too.
 
     Readers of a write-ahead log share an index in the folder. Where they cannot
     write it and there is no log, nobody is writing, and the file is complete.
     """
-    connection = _connected(file, "ro")
-    try:
-        connection.execute("PRAGMA application_id").fetchone()
-    except sqlite3.OperationalError as error:
-        connection.close()
-        if str(error) == "interrupted":
-            raise_interruption()
-        log = folder.file(NAME + LOG)
-        if log is not None and log.st_size:
-            raise StorageError(
-                f"{file}: {error}. Its last changes are in {NAME + LOG}, and reading them needs a folder that can be"
-                " written to. Open the collection once for writing, or copy the folder."
-            ) from error
-        return _connected(file, "ro", "&immutable=1")
-    except sqlite3.DatabaseError:
-        pass  # reported when the format is checked
-    return connection
+    if str(error) == "interrupted":
+        raise_interruption()
+    log = folder.file(NAME + LOG)
+    if log is not None and log.st_size:
+        raise StorageError(
+            f"{file}: {error}. Its last changes are in {NAME + LOG}, and reading them needs a folder that can be"
+            " written to. Open the collection once for writing, or copy the folder."
+        ) from error
+    return _connected(file, "ro", "&immutable=1")

@@ -9,7 +9,6 @@ and where cancellation is checked.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -43,7 +42,7 @@ _stopped = threading.local()
 def connected(file: Path, mode: str, more: str = "", timeout: float = 10.0) -> sqlite3.Connection:
     """A connection to a file; nothing in it has been read yet."""
     connection = sqlite3.connect(
-        f"file:{quote(os.path.abspath(file))}?mode={mode}{more}",
+        f"file:{quote(str(file.absolute()))}?mode={mode}{more}",
         uri=True,
         timeout=timeout,
         isolation_level=None,
