@@ -59,29 +59,8 @@ def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
     ['a1', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    thresholds = _for_each("threshold", threshold, len(p_leaf))
     return _or_root(p_leaf.argmax(axis=1), p_leaf.max(axis=1) >= thresholds, taxonomy)
-
-
-def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: Any, score: Any = None) -> np.ndarray:
-    """Name the most probable leaf where ``score`` is above ``threshold``, otherwise the root (Deng et al. 2012).
-
-    Parameters
-    ----------
-    threshold : float, or (n_queries,)
-        Any number, chosen on validation data (``setting_for``): it need not be a probability.
-    score : (n_queries,), default: the largest probability
-        How sure the classifier is, such as the largest decision value of a support vector machine.
-
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
-    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> nodes = flat_reject_calibrated([[0.4, 0.3, 0.2, 0.1]] * 2, tree, threshold=-1.5, score=[-1.5, 0.7])
-    >>> [tree.nodes[v] for v in nodes]
-    ['R', 'a1']
-    """
-    p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=-np.inf)
-    return _or_root(p_leaf.argmax(axis=1), as_score(score, p_leaf) > thresholds, taxonomy)
 
 
 def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
@@ -104,7 +83,7 @@ def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
     from nearsay.decision.envelope_kernels import highest_lines
 
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    shifts = _for_each("reward_shift", reward_shift, len(p_leaf), at_least=0.0)
+    shifts = _for_each("reward_shift", reward_shift, len(p_leaf))
     levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
@@ -129,7 +108,7 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIS
     ['a1', 'A', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    thresholds = _for_each("threshold", threshold, len(p_leaf))
     levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
@@ -155,7 +134,6 @@ RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
     "darts": darts,
     "fixed-threshold": fixed_threshold,
     "flat-reject": flat_reject,
-    "flat-reject-calibrated": flat_reject_calibrated,
 }
 
 
@@ -291,28 +269,16 @@ def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     return p
 
 
-def as_score(score: Any, p_leaf: np.ndarray) -> np.ndarray:
-    """One finite number per query; by default the largest probability."""
-    if score is None:
-        largest: np.ndarray = p_leaf.max(axis=1)
-        return largest
-    given = np.asarray(score, dtype=np.float64)
-    if given.shape != (len(p_leaf),) or not np.isfinite(given).all():
-        raise InputError(f"score must be one finite number for each of {len(p_leaf)} rows; got shape {given.shape}.")
-    return given
-
-
 def _or_root(nodes: np.ndarray, keep: Any, taxonomy: Taxonomy) -> np.ndarray:
     kept: np.ndarray = np.where(keep, nodes, taxonomy.n_nodes - 1)
     return kept
 
 
-def _for_each(name: str, setting: Any, n_queries: int, *, at_least: float) -> np.ndarray:
+def _for_each(name: str, setting: Any, n_queries: int) -> np.ndarray:
     """A setting for each query, from one for all or one for each."""
     values = np.asarray(setting)
-    if values.dtype.kind not in "fiu" or not (values >= at_least).all():
-        bound = f" of at least {at_least:g}" if np.isfinite(at_least) else ""
-        raise InputError(f"{name} must be a number{bound}; got {setting!r}.")
+    if values.dtype.kind not in "fiu" or not (values >= 0).all():
+        raise InputError(f"{name} must be a number of at least 0; got {setting!r}.")
     if values.shape not in ((), (n_queries,)):
         raise InputError(
             f"{name} must be one number or one for each of the {n_queries} queries; got shape {values.shape}."
