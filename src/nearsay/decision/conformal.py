@@ -266,8 +266,7 @@ class ConformalClassifier(AroundClassifier):
     def predict(self, X: Any) -> np.ndarray:
         """The one label that the estimator predicts."""
         check_is_fitted(self, "estimator_")
-        predicted: np.ndarray = self.estimator_.predict(X)
-        return predicted
+        return self.estimator_.predict(X)
 
     def _read_thresholds(self) -> None:
         n_classes = len(self.classes_)

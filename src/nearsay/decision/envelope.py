@@ -58,15 +58,13 @@ class OperatingPoints:
 
     def at(self, setting: Any) -> np.ndarray:
         """The node numbers that the rule gives at this setting, one for all queries or one for each: (n_queries,)."""
-        nodes: np.ndarray = self.nodes[self.places(setting)]
-        return nodes
+        return self.nodes[self.places(setting)]
 
     def places(self, setting: Any) -> np.ndarray:
         """The numbers of the points that hold at this setting: (n_queries,)."""
         of_points = np.repeat(np.broadcast_to(setting, len(self)), np.diff(self.starts))
         begun = np.concatenate([[0], np.cumsum(self.settings <= of_points)])
-        holding: np.ndarray = self.starts[:-1] + np.diff(begun[self.starts]) - 1
-        return holding
+        return self.starts[:-1] + np.diff(begun[self.starts]) - 1
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,12 @@ class AccuracyCurve:
     @property
     def accuracy(self) -> np.ndarray:
         """The share of right answers at each of ``settings``."""
-        share: np.ndarray = self.n_right / self.n_rows
-        return share
+        return self.n_right / self.n_rows
 
     @property
     def normalized_gain(self) -> np.ndarray:
         """``gain`` as a share of what the most informative leaf says: 1 where every answer is a right leaf."""
-        share: np.ndarray = self.gain / (self.most_information or 1.0)
-        return share
+        return self.gain / (self.most_information or 1.0)
 
     def place(self, setting: float) -> int:
         """The number of the step that holds this setting.

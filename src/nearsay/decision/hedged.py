@@ -277,8 +277,7 @@ class HedgedClassifier(AroundClassifier):
     def names_of(self, p: np.ndarray) -> np.ndarray:
         """The same from probabilities (n_rows, n_classes) that were computed before."""
         check_is_fitted(self, "estimator_")
-        names: np.ndarray = self._names[self._nodes(p)]
-        return names
+        return self._names[self._nodes(p)]
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """The names from the root down to that node, for every row."""
@@ -351,8 +350,7 @@ class HedgedClassifier(AroundClassifier):
         if np.array_equal(self._class_nodes, np.arange(n_leaves)):
             return p
         if self._class_nodes.max() >= n_leaves:  # a class is an inner node
-            shared_out: np.ndarray = p @ self._leaf_mass
-            return shared_out
+            return p @ self._leaf_mass
         ordered = np.zeros((len(p), n_leaves))
         put_in_order(p, self._class_nodes, ordered)
         return ordered

@@ -44,8 +44,7 @@ def flat(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     >>> [tree.nodes[v] for v in flat([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.4, 0.1]], tree)]
     ['a1', 'a2']
     """
-    best: np.ndarray = as_probabilities(p_leaf, taxonomy).argmax(axis=1)
-    return best
+    return as_probabilities(p_leaf, taxonomy).argmax(axis=1)
 
 
 def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
@@ -126,8 +125,7 @@ def as_compared(p_node: np.ndarray) -> np.ndarray:
     >>> 0.1 + 0.2 + 0.3 == 0.3 + 0.2 + 0.1, as_compared(np.array([0.1 + 0.2 + 0.3])) == as_compared(np.array([0.6]))
     (False, array([ True]))
     """
-    rounded: np.ndarray = p_node.round(COMPARED_DIGITS)
-    return rounded
+    return p_node.round(COMPARED_DIGITS)
 
 
 RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
@@ -270,8 +268,7 @@ def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
 
 
 def _or_root(nodes: np.ndarray, keep: Any, taxonomy: Taxonomy) -> np.ndarray:
-    kept: np.ndarray = np.where(keep, nodes, taxonomy.n_nodes - 1)
-    return kept
+    return np.where(keep, nodes, taxonomy.n_nodes - 1)
 
 
 def _for_each(name: str, setting: Any, n_queries: int) -> np.ndarray:

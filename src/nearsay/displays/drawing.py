@@ -186,8 +186,7 @@ def as_image(image: Any) -> np.ndarray:
     """
     array = np.asarray(image)
     one_flat_row = array.ndim == 2 and len(array) == 1
-    only: np.ndarray = as_images(array if one_flat_row else array[None], count=1, name="query_image")[0]
-    return only
+    return as_images(array if one_flat_row else array[None], count=1, name="query_image")[0]
 
 
 def one_row(query: Any) -> Any:
@@ -276,8 +275,7 @@ def images_of(neighbors: list[int], images: Any) -> np.ndarray:
     pictures = as_images(images, count=len(images))
     rows = np.asarray(neighbors, dtype=np.int64)
     check_holds(rows, len(pictures), name="images")
-    shown: np.ndarray = pictures[rows]
-    return shown
+    return pictures[rows]
 
 
 def draw_thumbnail(ax: Any, image: np.ndarray, at: np.ndarray, color: Any, *, size: float, layer: float) -> None:

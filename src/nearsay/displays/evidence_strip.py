@@ -133,8 +133,7 @@ def explained(estimator: Any, row: Any) -> Evidence:
             f"{type(estimator).__name__} has no explain, which finds the neighbors. Pass a NeighborClassifier,"
             " such as the estimator_ of a HedgedClassifier around one."
         )
-    evidence: Evidence = estimator.explain(row)[0]
-    return evidence
+    return estimator.explain(row)[0]
 
 
 def strip_width(n_shown: int) -> float:

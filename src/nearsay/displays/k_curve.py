@@ -120,8 +120,7 @@ class KCurveDisplay:
 
 def _most_probable(y_prob: Any, classes: Any) -> np.ndarray:
     columns = np.asarray(y_prob).argmax(axis=1)
-    labels: np.ndarray = columns if classes is None else np.asarray(classes)[columns]
-    return labels
+    return columns if classes is None else np.asarray(classes)[columns]
 
 
 def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:

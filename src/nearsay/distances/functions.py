@@ -153,8 +153,7 @@ def _compiled_loop(function: Any) -> Callable[[np.ndarray, np.ndarray, np.ndarra
             for r in range(X.shape[0]):
                 out[i, r] = function(Q[i], X[r])
 
-    loop: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = fill
-    return loop
+    return fill
 
 
 class PrecomputedDistance(Distance):

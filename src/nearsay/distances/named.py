@@ -83,8 +83,7 @@ class NamedDistance:
 
     @classmethod
     def _from_saved(cls, fields: dict[str, Any]) -> Distance:
-        made: Distance = named_in_file(DISTANCES, fields.pop("name"))(**fields)
-        return made
+        return named_in_file(DISTANCES, fields.pop("name"))(**fields)
 
 
 def as_distance(distance: Any, **parameters: Any) -> Distance:

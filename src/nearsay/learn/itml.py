@@ -134,8 +134,7 @@ class ITML(LearnedMetric):
         """The distance of the classes of each pair: 0 for the same class, 1 for others, or that of the taxonomy."""
         if self.taxonomy is None:
             return np.where(pairs.similar, 0.0, 1.0)
-        distances: np.ndarray = class_distances(self.taxonomy, classes)[labels[pairs.first], labels[pairs.second]]
-        return distances
+        return class_distances(self.taxonomy, classes)[labels[pairs.first], labels[pairs.second]]
 
     def _learn(self, prior: np.ndarray, constraints: Constraints) -> np.ndarray:
         M, duals = prior, np.zeros(len(constraints.signs))

@@ -145,8 +145,7 @@ def around_class_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | 
     """
     weights = np.ones(len(X)) if weights is None else weights
     means = class_sums(X, labels, weights) / np.bincount(labels, weights)[:, None]
-    centered: np.ndarray = X - means[labels]
-    return centered
+    return X - means[labels]
 
 
 def class_sums(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -169,8 +168,7 @@ def covariance(centered: np.ndarray, weights: np.ndarray | None = None) -> np.nd
     """
     weights = np.ones(len(centered)) if weights is None else weights
     scaled = np.sqrt(weights)[:, None] * centered  # a matrix times its own transpose is symmetric to the last bit
-    S: np.ndarray = scaled.T @ scaled / weights.sum()
-    return S
+    return scaled.T @ scaled / weights.sum()
 
 
 def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None, S: np.ndarray | None = None) -> float:
@@ -194,8 +192,7 @@ def shrunk(S: np.ndarray, shrinkage: float) -> np.ndarray:
     array([[0.9, 0. ],
            [0. , 0.1]])
     """
-    mixed: np.ndarray = (1 - shrinkage) * S + shrinkage * (S.trace() / len(S)) * np.eye(len(S))
-    return mixed
+    return (1 - shrinkage) * S + shrinkage * (S.trace() / len(S)) * np.eye(len(S))
 
 
 def trusted_covariance(centered: np.ndarray) -> np.ndarray:
@@ -218,5 +215,4 @@ def power_of(S: np.ndarray, exponent: float) -> np.ndarray:
         return np.eye(len(S))
     values = np.maximum(values, values[-1] * len(S) * np.finfo(np.float64).eps)
     half = vectors * values ** (exponent / 2)
-    power: np.ndarray = half @ half.T  # a matrix times its transpose is symmetric to the last bit
-    return power
+    return half @ half.T  # a matrix times its transpose is symmetric to the last bit

@@ -118,8 +118,7 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, readi
         covers, covered = taxonomy.covers_label(predicted, true), taxonomy.covers_label(true, predicted)
         common, longer = common - covers - (covered & ~covers), longer - 1
     # Only two roots have empty paths.
-    alike: np.ndarray = np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
-    return alike
+    return np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
 
 
 def lca_cost(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
@@ -160,8 +159,7 @@ def f_scores(accuracy: Any, normalized_gain: Any) -> np.ndarray:
     """
     accuracy, gain = as_shares("accuracy", accuracy), as_shares("normalized_gain", normalized_gain)
     both = accuracy + gain
-    scores: np.ndarray = np.divide(2 * accuracy * gain, both, out=np.zeros(both.shape), where=both > 0)
-    return scores
+    return np.divide(2 * accuracy * gain, both, out=np.zeros(both.shape), where=both > 0)
 
 
 def best_f_score(curve: AccuracyCurve) -> float:

@@ -193,8 +193,7 @@ class NeighborIndex:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
         """Read an index that ``save`` wrote: the same answers, the same row numbers."""
-        index: NeighborIndex = saved_objects.load(path, expect="NeighborIndex")
-        return index
+        return saved_objects.load(path, expect="NeighborIndex")
 
     def __repr__(self) -> str:
         name = self.metric[0] if isinstance(self.metric, tuple) else self.metric

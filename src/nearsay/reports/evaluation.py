@@ -183,8 +183,7 @@ def _hedging(y: np.ndarray, p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy
 
 def _leaves(p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
     """Probabilities of classes as those of leaves; that of an inner node is divided among the leaves below it."""
-    spread: np.ndarray = p @ taxonomy.leaf_mass(names)
-    return spread
+    return p @ taxonomy.leaf_mass(names)
 
 
 def _plain(value: Any) -> Any:

@@ -166,8 +166,7 @@ class ApproximateSearch(StaticSearch):
         true = self._measured(Q, self._all.candidates(Q, k))
         reach = np.partition(true, k - 1, axis=1)[:, k - 1 : k]
         hits = np.count_nonzero(self._measured(Q, proposed) <= reach, axis=1)
-        shares: np.ndarray = np.minimum(hits, k) / k
-        return shares
+        return np.minimum(hits, k) / k
 
     def _warn_of_exact_search(self, k: int) -> None:
         warnings.warn(

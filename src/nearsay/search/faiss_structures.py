@@ -84,8 +84,7 @@ class Graph(Structure):
 
     def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
         parameters = load_faiss().SearchParametersHNSW(efSearch=max(effort, n_wanted))
-        places: np.ndarray = self._index.search(Q, n_wanted, params=parameters)[1]
-        return places
+        return self._index.search(Q, n_wanted, params=parameters)[1]
 
 
 class InvertedLists(Structure):

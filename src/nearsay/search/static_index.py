@@ -291,5 +291,4 @@ def count_live(numbers: np.ndarray, certain: np.ndarray) -> np.ndarray:
     >>> count_live(np.array([[7, -1, 4], [5, 6, 8]]), np.array([2, 3]))
     array([1, 3])
     """
-    count: np.ndarray = ((numbers >= 0) & (np.arange(numbers.shape[1]) < certain[:, None])).sum(axis=1)
-    return count
+    return ((numbers >= 0) & (np.arange(numbers.shape[1]) < certain[:, None])).sum(axis=1)

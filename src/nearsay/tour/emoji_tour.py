@@ -321,8 +321,7 @@ class Tour:
         pictures, row = self.train, self.place.get(id)
         if row is None:
             pictures, row = self.queries, self.queries.ids.tolist().index(id)
-        image: np.ndarray = pictures.images[row]
-        return image
+        return pictures.images[row]
 
     def _show(self, step: str, row: int) -> Answer:
         self.shown[step] = row, self.answers[row]

@@ -266,5 +266,4 @@ def _is_redundant(node: int, taxonomy: Taxonomy) -> bool:
 def _votes_of_nodes(votes: Mapping[Any, int], taxonomy: Taxonomy) -> np.ndarray:
     """(n_nodes,) the number of votes for the node or a descendant, each counted once."""
     counts = np.fromiter(votes.values(), np.int64, len(votes))
-    total: np.ndarray = counts @ taxonomy.ancestry[taxonomy.check_labels(list(votes))]
-    return total
+    return counts @ taxonomy.ancestry[taxonomy.check_labels(list(votes))]

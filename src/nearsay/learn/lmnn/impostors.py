@@ -140,5 +140,4 @@ class ImpostorLists:
 
 def squares(rows: np.ndarray) -> np.ndarray:
     """The squared length of every row."""
-    lengths: np.ndarray = np.einsum("ij,ij->i", rows, rows)
-    return lengths
+    return np.einsum("ij,ij->i", rows, rows)

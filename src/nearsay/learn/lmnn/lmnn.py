@@ -145,8 +145,7 @@ class LMNN(LearnedMetric):
         grown = MARGIN_OF_TWINS + class_distances(self.taxonomy, classes)
         mean = grown[~np.eye(len(classes), dtype=bool)].mean()
         np.fill_diagonal(grown, mean)
-        margins: np.ndarray = self.margin * grown / mean
-        return margins
+        return self.margin * grown / mean
 
     def _check_parameters(self, n_features: int) -> None:
         check_whole("n_neighbors", self.n_neighbors, least=1)

@@ -71,8 +71,7 @@ class Shortlists:
 
     def finish(self) -> np.ndarray:
         """Candidates of every query (−1 fills up); rows of a crowded query are all −1."""
-        candidates: np.ndarray = _finish(self.k, *self.state(slice(None)))
-        return candidates
+        return _finish(self.k, *self.state(slice(None)))
 
 
 @compiled
