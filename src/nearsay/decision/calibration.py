@@ -133,12 +133,10 @@ def calibrate(
     Parameters
     ----------
     cv : None, "split", "prefit", int or splitter
-        None: the leave-one-out probabilities of the estimator where it has
-        ``leave_one_out_proba``; otherwise as "split". "split": a fifth of
-        every class is held out, with a fixed seed; of classes of one row, a
-        fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
-        other rows. An int or splitter: it is fitted without each fold, which
-        it then answers; these models answer together (``FoldModels``).
+        None: the leave-one-out probabilities of the estimator where it has ``leave_one_out_proba``; otherwise as
+        "split". "split": a fifth of every class is held out, with a fixed seed; of classes of one row, a fifth is
+        drawn, but stays with the estimator. "prefit": the estimator is fitted already, on other rows. An int or
+        splitter: it is fitted without each fold, which it then answers; these models answer together (``FoldModels``).
     sample_weight : (n_rows,) numbers of at least 0, optional
         How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is left out
         altogether. Each other row counts once in a guarantee, which is about new rows: weights do
@@ -382,14 +380,11 @@ def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:
 def hold_out(y: np.ndarray, order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row numbers to fit on, to hold out, and to count as of an unseen class: of both every fifth.
 
-    They are counted class by class from a random start. The rows of a class
-    are shuffled (the seed is fixed), so those held out are a fair
-    sample of it, and every class keeps rows to be fitted on. They are drawn
-    in the ``order`` of these row numbers, theirs by default.
-    Rows that are alone in their class come last. Every fifth of them is
-    drawn like any other: held out, its class would be unseen, as the
-    classes of some new rows will be. It is only counted, and stays to be
-    fitted on.
+    They are counted class by class from a random start. The rows of a class are shuffled (the seed is fixed), so those
+    held out are a fair sample of it, and every class keeps rows to be fitted on. They are drawn in the ``order`` of
+    these row numbers, theirs by default. Rows that are alone in their class come last. Every fifth of them is drawn
+    like any other: held out, its class would be unseen, as the classes of some new rows will be. It is only counted,
+    and stays to be fitted on.
 
     >>> y = np.array(list("aaaaaaaaaabbbbbcdefg"))
     >>> train, held_out, alone = hold_out(y)

@@ -1,11 +1,9 @@
 """Prediction sets: just enough classes to contain the true one as often as asked for.
 
-A score says how badly a class fits a row, read from the row's probabilities.
-Rows whose labels are known, and which the classifier was not fitted to, show
-how badly the true class usually fits: a threshold that nine in ten of them
-meet, nine in ten new rows meet as well. The set of a new row is all
-classes within the threshold. Nothing is assumed about the probabilities; good
-ones make small sets, bad ones large sets, and both cover.
+A score says how badly a class fits a row, read from the row's probabilities. Rows whose labels are known, and which the
+classifier was not fitted to, show how badly the true class usually fits: a threshold that nine in ten of them meet,
+nine in ten new rows meet as well. The set of a new row is all classes within the threshold. Nothing is assumed about
+the probabilities; good ones make small sets, bad ones large sets, and both cover.
 """
 
 from __future__ import annotations
@@ -121,19 +119,14 @@ class ConformalClassifier(AroundClassifier):
     cv : None, "split", "prefit", int or splitter, default=None
         Where the calibration probabilities come from.
 
-        None: the estimator's own leave-one-out probabilities where it has
-        ``leave_one_out_proba``, so that every row trains and calibrates; otherwise as
-        "split". "split": a fifth of every class is held out, with a fixed
-        seed; a class of one row stays with the estimator, but a fifth of
-        such rows counts as not covered. "prefit": the
-        estimator is fitted already, on other rows, and ``fit`` only
-        calibrates. An int or splitter: the estimator is fitted without each
-        fold and asked about it; these models answer together, by the mean of
-        their probabilities.
+        None: the estimator's own leave-one-out probabilities where it has ``leave_one_out_proba``, so that every row
+        trains and calibrates; otherwise as "split". "split": a fifth of every class is held out, with a fixed seed; a
+        class of one row stays with the estimator, but a fifth of such rows counts as not covered. "prefit": the
+        estimator is fitted already, on other rows, and ``fit`` only calibrates. An int or splitter: the estimator is
+        fitted without each fold and asked about it; these models answer together, by the mean of their probabilities.
 
-        "split" and "prefit" carry the finite-sample guarantee, whatever the
-        estimator. The others come close where leaving a row or a fold out
-        changes answers little, as it does with neighbors.
+        "split" and "prefit" carry the finite-sample guarantee, whatever the estimator. The others come close where
+        leaving a row or a fold out changes answers little, as it does with neighbors.
 
     Attributes
     ----------
@@ -144,13 +137,11 @@ class ConformalClassifier(AroundClassifier):
     n_calibration_ : int
         How many rows the thresholds were read from.
     unseen_class_rate_ : float
-        The share of these rows that are alone in their class, and so of a
-        class that is unseen without them: about how many new rows are of a
-        class that no row here has (Good and Turing's estimate). No set holds
-        such a class; the others compensate, so that ``coverage`` is kept
-        over all new rows. Above 1 − ``coverage`` it cannot be: a warning says
-        so, and every set holds every class. 0 with "prefit", whose
-        rows must be of known classes: the promise is then about such rows.
+        The share of these rows that are alone in their class, and so of a class that is unseen without them: about how
+        many new rows are of a class that no row here has (Good and Turing's estimate). No set holds such a class; the
+        others compensate, so that ``coverage`` is kept over all new rows. Above 1 − ``coverage`` it cannot be: a
+        warning says so, and every set holds every class. 0 with "prefit", whose rows must be of known classes: the
+        promise is then about such rows.
     n_features_in_, feature_names_in_ : as the estimator has them.
 
     Examples

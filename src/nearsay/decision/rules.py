@@ -1,12 +1,10 @@
 """Which node to name: decisions as pure functions of leaf probabilities and a taxonomy.
 
-Every rule takes probabilities (queries × leaves, columns as ``taxonomy.leaves``) and gives node
-numbers. Each has one setting; the larger it is, the safer and the less specific the answers, up to the
-root, which is always right.
+Every rule takes probabilities (queries × leaves, columns as ``taxonomy.leaves``) and gives node numbers. Each has one
+setting; the larger it is, the safer and the less specific the answers, up to the root, which is always right.
 
-Only few nodes can win. Of those that say equally much, the most probable does; and one that says less
-must be more probable than all that say more. These *contenders* are found once, and every rule
-chooses among them.
+Only few nodes can win. Of those that say equally much, the most probable does; and one that says less must be more
+probable than all that say more. These *contenders* are found once, and every rule chooses among them.
 """
 
 from __future__ import annotations

@@ -28,12 +28,10 @@ LEGEND_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
 class CaseTableDisplay:
     """The tables of past cases of a posterior: a bar chart of each simple table, a heat map of each joint one.
 
-    Heights and shades are the probabilities of the cells. Small tables show
-    them as numbers, with the number of past cases below; in a larger map a dot
-    marks a cell without a case (not between classes, where most have none).
-    Build it with :meth:`from_estimator` or :meth:`from_tables`; there is no
-    ``from_predictions``, because the tables are learned in ``fit`` and
-    predictions do not change them.
+    Heights and shades are the probabilities of the cells. Small tables show them as numbers, with the number of past
+    cases below; in a larger map a dot marks a cell without a case (not between classes, where most have none). Build it
+    with :meth:`from_estimator` or :meth:`from_tables`; there is no ``from_predictions``, because the tables are learned
+    in ``fit`` and predictions do not change them.
 
     Attributes
     ----------

@@ -24,9 +24,8 @@ LETTERS_IN_A_TILE, MOST_LINES_IN_A_TILE, MOST_LINES_BELOW = 11, 4, 2
 class EvidenceDisplay:
     """One query image, then its neighbors, nearest first, with labels and distances.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`. A neighbor that voted for the answer
-    has a blue border; one that did not, a dashed orange one. At most ten
-    neighbors are shown.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. A neighbor that voted for the answer has a blue
+    border; one that did not, a dashed orange one. At most ten neighbors are shown.
 
     Attributes
     ----------

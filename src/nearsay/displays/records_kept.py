@@ -15,11 +15,9 @@ from nearsay.metrics.probability import ReliabilityBins, bins_of
 class RecordDisplay(BinsDisplay):
     """The accuracy of past cases like an answer against that of the answers; on the diagonal records are accurate.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
-    ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars are 95 % intervals of the true share, the
-    legend the mean gap between the two. Records of few cases are
-    noisy. An answer unlike every past case has none, and is left out.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with ``ax=first.ax_`` several methods share the
+    axes. Points are bins of equal size, bars are 95 % intervals of the true share, the legend the mean gap between the
+    two. Records of few cases are noisy. An answer unlike every past case has none, and is left out.
 
     Attributes
     ----------

@@ -19,10 +19,9 @@ TINTS = (0.14, 0.46)
 class DecisionRegionsDisplay:
     """The predicted class at every point of the plane, and the training rows.
 
-    Build it with :meth:`from_estimator`; there is no ``from_predictions``,
-    because the classifier is evaluated on a grid. With one Euclidean neighbor
-    the regions are drawn as exact unions of Voronoi cells. A paler tint means a
-    lower probability.
+    Build it with :meth:`from_estimator`; there is no ``from_predictions``, because the classifier is evaluated on a
+    grid. With one Euclidean neighbor the regions are drawn as exact unions of Voronoi cells. A paler tint means a lower
+    probability.
 
     Attributes
     ----------

@@ -36,10 +36,9 @@ class BinsDisplay:
 class ReliabilityDisplay(BinsDisplay):
     """Reliability diagram: accuracy against confidence, in bins; on the diagonal probabilities are calibrated.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
-    ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars are 95 % intervals of the true share, the
-    legend the expected calibration error.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with ``ax=first.ax_`` several methods share the
+    axes. Points are bins of equal size, bars are 95 % intervals of the true share, the legend the expected calibration
+    error.
 
     Attributes
     ----------

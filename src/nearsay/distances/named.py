@@ -92,9 +92,8 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
     Parameters
     ----------
     distance : str, (str, dict), function or Distance
-        A name of ``DISTANCES`` or ``ALIASES``, alone or with its parameters; a
-        Python function of two items; a function of two vectors compiled by
-        numba; or a Distance, which is given back as it is.
+        A name of ``DISTANCES`` or ``ALIASES``, alone or with its parameters; a Python function of two items; a function
+        of two vectors compiled by numba; or a Distance, which is given back as it is.
     **parameters
         Parameters of a named distance, or further arguments of a Python function.
 

@@ -5,9 +5,8 @@
                                                      └── row's points, bent by a ◄────┘   three times
                                                          thin plate onto the query's
 
-The distance is measured after the row's shape has been warped onto the
-query's: the difference of the contexts, the bending energy of the plate, and
-the difference of the images around matched points.
+The distance is measured after the row's shape has been warped onto the query's: the difference of the contexts, the
+bending energy of the plate, and the difference of the images around matched points.
 """
 
 from __future__ import annotations

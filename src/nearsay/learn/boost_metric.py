@@ -136,8 +136,7 @@ def map_of(M: np.ndarray) -> np.ndarray:
 class BoostMetric(LearnedMetric):
     """BoostMetric (Shen, Kim, Wang & van den Hengel 2009): a metric boosted on triplets of rows.
 
-    For triplets of a row, one of its class and one of another, with d² the squared distance
-    under M = LᵀL, the loss
+    For triplets of a row, one of its class and one of another, with d² the squared distance under M = LᵀL, the loss
 
         log mean exp(d²(row, same) − d²(row, other))  +  trace_penalty · trace M
 

@@ -56,9 +56,8 @@ class Pairs(NamedTuple):
 def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState) -> Pairs:
     """Random pairs of rows: half of one class, half of two classes; no pair twice, in random order.
 
-    Every class gives equally many similar pairs, whatever its size, and every
-    two classes equally many dissimilar ones, as long as there are any. If ``n_pairs`` is at least
-    half of all pairs, they are drawn uniformly from all pairs.
+    Every class gives equally many similar pairs, whatever its size, and every two classes equally many dissimilar ones,
+    as long as there are any. If ``n_pairs`` is at least half of all pairs, they are drawn uniformly from all pairs.
 
     Parameters
     ----------
@@ -84,9 +83,8 @@ def near_pairs(
 ) -> Pairs:
     """As ``sample_pairs``, but of rows near each other, where a metric decides which rows are neighbors.
 
-    Half are a row and one of the ``n_neighbors`` nearest rows of its class,
-    half a row and one of as many nearest rows of other classes, by
-    Euclidean distance. Every class is equally often that of the first row.
+    Half are a row and one of the ``n_neighbors`` nearest rows of its class, half a row and one of as many nearest rows
+    of other classes, by Euclidean distance. Every class is equally often that of the first row.
 
     >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
     >>> pairs = near_pairs(X, labels, 4, 1, np.random.RandomState(0))

@@ -28,10 +28,9 @@ NEXT_OF_KIN = 0.4
 class ITML(LearnedMetric):
     """Information-theoretic metric learning (Davis, Kulis, Jain, Sra & Dhillon 2007).
 
-    Of all metrics in which similar pairs of rows are nearer than u and
-    dissimilar pairs farther than l (squared distances, with slack), the one
-    closest to the prior, by the LogDet divergence. Found by cyclic projections
-    onto the constraints.
+    Of all metrics in which similar pairs of rows are nearer than u and dissimilar pairs farther than l (squared
+    distances, with slack), the one closest to the prior, by the LogDet divergence. Found by cyclic projections onto the
+    constraints.
 
     Parameters
     ----------

@@ -64,8 +64,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
         """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes.
 
-        Rows are sorted by content, so that random draws and sums do not depend on the order in which they were
-        passed.
+        Rows are sorted by content, so that random draws and sums do not depend on the order in which they were passed.
         """
         X, y = self._checked_rows_and_labels(X, y)
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)

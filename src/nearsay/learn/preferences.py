@@ -103,10 +103,9 @@ def draw_preferences(
 ) -> Preferences:
     """Draw preferences from keywords: for each row, pairs of other rows of different agreement, with weights.
 
-    For each row the others are ordered by ``agreement``, ties at random. Of all
-    pairs whose agreements differ, ``n_pairs`` are drawn uniformly, with
-    replacement. A row with no such pair (it has no keywords, or shares
-    equally many with all) gives none.
+    For each row the others are ordered by ``agreement``, ties at random. Of all pairs whose agreements differ,
+    ``n_pairs`` are drawn uniformly, with replacement. A row with no such pair (it has no keywords, or shares equally
+    many with all) gives none.
 
     Parameters
     ----------

@@ -17,9 +17,8 @@ from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_un
 class WithinClassWhitening(LearnedMetric):
     """The metric M = S^(−power), where S is the covariance of rows around the mean of their class.
 
-    At ``power=1`` classes have the same variance in all directions, as in RCA and
-    LDA; ½ is often better for neighbors. Closed form, with few parameters: a baseline
-    for other learned metrics.
+    At ``power=1`` classes have the same variance in all directions, as in RCA and LDA; ½ is often better for neighbors.
+    Closed form, with few parameters: a baseline for other learned metrics.
 
     With ``pull`` the squared distance has a second term: the difference of the two rows' class scores by linear
     regression. With many columns that helps much.
@@ -31,11 +30,10 @@ class WithinClassWhitening(LearnedMetric):
     pull : float, default=0.0
         Weight of the second term: at 1 both terms have the same mean over all pairs of rows. Try 0.3 to 3.
     shrinkage : "auto" or float, default="auto"
-        S is mixed with this share, from 0 to 1, of the identity times the mean
-        variance. It decides how much directions without variance within classes count, for
-        example with more columns than rows. "auto" is the share of Ledoit and Wolf, which is
-        small if rows are many. Constant columns are left out of both; a query that differs
-        in one is measured as if the column had mean variance.
+        S is mixed with this share, from 0 to 1, of the identity times the mean variance. It decides how much directions
+        without variance within classes count, for example with more columns than rows. "auto" is the share of Ledoit
+        and Wolf, which is small if rows are many. Constant columns are left out of both; a query that differs in one is
+        measured as if the column had mean variance.
 
     Attributes
     ----------

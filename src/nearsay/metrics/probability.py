@@ -102,11 +102,9 @@ def brier(p: Any, y: Any, *, classes: Any = None) -> float:
 def expected_calibration_error(p: Any, y: Any, *, classes: Any = None, n_bins: int = 15) -> float:
     """Expected calibration error: mean |confidence − accuracy| over bins of equal size; 0 is perfect.
 
-    The answer to a row is its most probable class (the first at ties), the
-    confidence its probability. Rows are sorted by confidence and cut into
-    ``n_bins`` bins of equal size, which are less noisy than bins of equal width.
-    Right answers of equal confidence are distributed evenly over their bins, so
-    the order of rows does not matter.
+    The answer to a row is its most probable class (the first at ties), the confidence its probability. Rows are sorted
+    by confidence and cut into ``n_bins`` bins of equal size, which are less noisy than bins of equal width. Right
+    answers of equal confidence are distributed evenly over their bins, so the order of rows does not matter.
 
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
     >>> round(expected_calibration_error(p, [0, 0, 0, 1], n_bins=2), 3)    # |1 − 0.9| and |0.5 − 0.6|

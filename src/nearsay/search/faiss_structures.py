@@ -90,9 +90,8 @@ class Graph(Structure):
 class InvertedLists(Structure):
     """Rows listed by the nearest of some centers (IVF): effort is how many lists are read.
 
-    The lists to read are chosen by exact search among the centers, so that an
-    answer does not depend on the queries beside it (faiss rounds differently
-    in large batches).
+    The lists to read are chosen by exact search among the centers, so that an answer does not depend on the queries
+    beside it (faiss rounds differently in large batches).
     """
 
     def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:

@@ -48,8 +48,7 @@ class Proposals:
     places : (n_queries, n_wanted) int64
         Places in the structure, nearest first; −1 where it has no more.
     certain : (n_queries,) int64
-        How many of them, from the left, are settled: no row that was not
-        proposed belongs before them.
+        How many of them, from the left, are settled: no row that was not proposed belongs before them.
     """
 
     places: np.ndarray
@@ -109,9 +108,8 @@ class LateRows:
 class StaticSearch(Versioned, ABC):
     """A backend over a structure that is built once.
 
-    A subclass defines which distances it supports (``why_not``), builds over
-    rows of given numbers (``build``), and answers ``candidates`` by ``settle``
-    with a function that proposes places in what it built.
+    A subclass defines which distances it supports (``why_not``), builds over rows of given numbers (``build``), and
+    answers ``candidates`` by ``settle`` with a function that proposes places in what it built.
     """
 
     exact: bool

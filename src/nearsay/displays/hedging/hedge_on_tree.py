@@ -130,9 +130,8 @@ def hedge_on_tree(
 ) -> HedgeOnTree:
     """Probability, information and reward of each node for one query, and the node that a rule chooses.
 
-    Only nodes of probability ``share`` or more are listed, and the paths to the
-    answer, the most probable leaf and the true label. Nodes that cover the same
-    leaves as a descendant are left out, except for the root and these three.
+    Only nodes of probability ``share`` or more are listed, and the paths to the answer, the most probable leaf and the
+    true label. Nodes that cover the same leaves as a descendant are left out, except for the root and these three.
 
     Parameters
     ----------

@@ -22,12 +22,10 @@ MOST_LETTERS = 48
 class HedgeDisplay:
     """The relevant part of the tree for one query, a line for each node, with the answer in color.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`. The answer is blue, or orange where it
-    is known to be wrong. Next to each node: its votes, its probability, its bits,
-    and as a bar the reward of DARTS, probability × (bits + shift); for another
-    rule the probability, with the threshold as a dashed line. Nodes less probable
-    than ``share`` are not drawn, except for the paths to the answer, the most
-    probable leaf and the true label.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. The answer is blue, or orange where it is known to
+    be wrong. Next to each node: its votes, its probability, its bits, and as a bar the reward of DARTS, probability ×
+    (bits + shift); for another rule the probability, with the threshold as a dashed line. Nodes less probable than
+    ``share`` are not drawn, except for the paths to the answer, the most probable leaf and the true label.
 
     Attributes
     ----------

@@ -42,10 +42,9 @@ class Layout:
 class TaxonomyDisplay:
     """A tree from left to right; a second parent is joined by a dashed line.
 
-    Build it with :meth:`from_taxonomy`, or, for the answer to one row,
-    with :meth:`from_estimator` or :meth:`from_predictions`. Letters shrink with the number of
-    leaves; where they would be too small to read (from about 300 leaves on), only
-    the shape is drawn, and what is highlighted is named.
+    Build it with :meth:`from_taxonomy`, or, for the answer to one row, with :meth:`from_estimator` or
+    :meth:`from_predictions`. Letters shrink with the number of leaves; where they would be too small to read (from
+    about 300 leaves on), only the shape is drawn, and what is highlighted is named.
 
     Attributes
     ----------

@@ -6,16 +6,14 @@
                  target         ┊ room  ┊
           └──── listed: all of other classes ────┘
 
-Lists are made with some room, by matrix products over blocks of rows. While a
-map L changes, rows move; as long as none can have come in from beyond the room,
-by the triangle inequality, the lists hold every impostor, and a loss summed
-over them is the loss over all. (Molecular dynamics calls these Verlet lists.)
+Lists are made with some room, by matrix products over blocks of rows. While a map L changes, rows move; as long as none
+can have come in from beyond the room, by the triangle inequality, the lists hold every impostor, and a loss summed over
+them is the loss over all. (Molecular dynamics calls these Verlet lists.)
 
 A GPU makes the lists if there is one and the lists are long enough.
 
-A row has none or thousands of impostors, so this is a search within a radius.
-A search for the k nearest, with k large enough for the most crowded row,
-would take ten times as long.
+A row has none or thousands of impostors, so this is a search within a radius. A search for the k nearest, with k large
+enough for the most crowded row, would take ten times as long.
 """
 
 from __future__ import annotations

@@ -202,9 +202,8 @@ class PlainView:
 class PreparedView:
     """Rows moved to their center and scaled, in float32 or less.
 
-    Distances do not change when every row is moved, and a large common offset
-    would otherwise cost the digits that count. ``order`` names the rows to go
-    over, as they should follow each other; None means all, by number.
+    Distances do not change when every row is moved, and a large common offset would otherwise cost the digits that
+    count. ``order`` names the rows to go over, as they should follow each other; None means all, by number.
     """
 
     def __init__(self, geometry: Geometry, products: Products, order: np.ndarray | None = None) -> None:
