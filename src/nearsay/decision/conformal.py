@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.core.settings import check_choice, check_flag
 from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.fold_models import columns
+from nearsay.decision.guarantee import check_share
 from nearsay.decision.set_evidence import SetEvidence, set_evidence
-from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import EvidenceList
 
 MOST_NAMES = 5
@@ -187,21 +187,13 @@ class ConformalClassifier(AroundClassifier):
         ----------
         X : rows, as the estimator takes them.
         y : (n_rows,) labels.
-        sample_weight : (n_rows,) numbers of at least 0, optional
-            How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
-            left out altogether. The promise counts each other row once: it is about new rows, and weights do not
-            say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
-        groups : (n_rows,) hashable names, "auto" or None
-            The group of each row, such as a patient or a video: no row is judged by rows of its group. An estimator
-            whose ``fit`` takes no groups is judged by five folds of groups where ``cv`` is None. "auto" takes
-            near-duplicates for groups, as in ``NeighborClassifier.fit``.
-        validation : (rows, labels), optional
-            Rows like those that will be asked about, where training rows are not; the promise is read from them. An
-            estimator whose ``fit`` takes them (neighbors) also learns from them, and then lets them vote.
+        sample_weight, groups, validation : optional
+            As in ``HedgedClassifier.fit``: weights serve where the estimator is fitted, no row is judged by rows of its
+            group, and the thresholds are read from validation rows where there are any.
         """
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
-        check_coverage(self.coverage)
+        check_share("coverage", self.coverage, ends=False)
         calibration = self._fit_estimator(X, y, sample_weight, groups, validation)
         self._labels = columns(calibration.labels, self.classes_)
         self._scores = np.empty(len(self._labels))
@@ -218,7 +210,7 @@ class ConformalClassifier(AroundClassifier):
     def set_coverage(self, coverage: float) -> ConformalClassifier:
         """Ask for another coverage; nothing is fitted again. Sets of a larger coverage hold those of a smaller one."""
         check_is_fitted(self, "estimator_")
-        check_coverage(coverage)
+        check_share("coverage", coverage, ends=False)
         self.coverage = coverage
         self._read_thresholds()
         return self
@@ -295,15 +287,3 @@ class ConformalClassifier(AroundClassifier):
             f" {len(short)} of {len(self.classes_)} classes have fewer and are in every set: {', '.join(named + more)}."
             " Calibrate on more of their rows, or ask for less."
         )
-
-
-def check_coverage(coverage: Any) -> None:
-    """Say what is wrong with a coverage.
-
-    >>> check_coverage(90)
-    Traceback (most recent call last):
-    nearsay.errors.InputError: coverage is a share between 0 and 1, such as 0.9; got 90.
-    """
-    number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
-    if not number or not 0 < coverage < 1:
-        raise InputError(f"coverage is a share between 0 and 1, such as 0.9; got {coverage!r}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +32,20 @@ PALE_INK = "#8a8a8a"
 AGREES, DISAGREES = FEW_COLORS[0], FEW_COLORS[5]
 THUMBNAIL_POINTS = 19.0
 MOST_NAMES = 12
+
+
+class Display:
+    """Base of the displays: ``plot`` draws what they hold; ``ax_`` and ``figure_`` are the matplotlib objects."""
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``, or on a new figure."""
+        self.ax_ = self._drawn(ax)
+        self.figure_ = np.ravel(self.ax_)[0].figure
+        return self
+
+    def _drawn(self, ax: Any) -> Any:
+        """Draw on these axes, or on new ones for None, and give them."""
+        raise NotImplementedError
 
 
 def class_colors(n_classes: int) -> list[str]:

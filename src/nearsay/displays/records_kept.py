@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import ReliabilityBins, bins_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RecordDisplay(BinsDisplay):
     """The accuracy of past cases like an answer against that of the answers; on the diagonal records are accurate.
 
@@ -26,8 +28,6 @@ class RecordDisplay(BinsDisplay):
     gap : float
         The mean of \\|accuracy − confidence\\| over the answers.
     name : str
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> clf = ns.NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0], [5.0], [6.0]], list("aabb"))
@@ -38,10 +38,9 @@ class RecordDisplay(BinsDisplay):
 
     x_label = "share right among past cases like the answer"
 
-    def __init__(self, *, bins: ReliabilityBins, gap: float, name: str) -> None:
-        self.bins = bins
-        self.gap = gap
-        self.name = name
+    bins: ReliabilityBins
+    gap: float
+    name: str
 
     @classmethod
     def from_estimator(

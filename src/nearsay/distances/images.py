@@ -15,6 +15,7 @@ import numpy as np
 
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_whole
 from nearsay.distances.distance import Distance
 from nearsay.distances.shape_context import Shape, describe_shape, shape_distance
 from nearsay.distances.tangent import TangentPlanes, tangent_planes
@@ -196,9 +197,7 @@ class ShapeContextDistance(ImageDistance):
 
     def __init__(self, shape: tuple[int, int] | None = None, *, n_points: int = 100) -> None:
         super().__init__(shape)
-        if isinstance(n_points, bool) or not isinstance(n_points, int | np.integer) or n_points < 4:
-            raise InputError(f"n_points must be a whole number of at least 4; got {n_points!r}.")
-        self.n_points = int(n_points)
+        self.n_points = check_whole("n_points", n_points, least=4)
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> np.ndarray:
         images = super().check(items, name=name, like=like)
