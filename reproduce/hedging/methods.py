@@ -37,7 +37,7 @@ class Method:
 
 METHODS = {
     "FLAT-REJ": Method("flat-reject", searched=False),
-    "FLAT-REJ, calibrated": Method("flat-reject-calibrated", searched=True),
+    "FLAT-REJ, calibrated": Method("flat-reject", searched=True),
     "fixed threshold": Method("fixed-threshold", searched=False),
     "DARTS": Method("darts", searched=True),
 }

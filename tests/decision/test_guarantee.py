@@ -185,15 +185,6 @@ def test_one_curve_serves_every_accuracy_and_every_rule():
                 assert accuracy <= right.mean() < accuracy + 0.05
 
 
-def test_a_threshold_on_any_score_is_searched_for_over_the_score():
-    score = [-3.0, 250.0, -2.0, 8.0]
-    y = ["a2", "a1", "b1", "a1"]
-    curve = accuracy_curve(operating_points(FOUR, T1, "flat-reject-calibrated", score=score), y, T1)
-    assert setting_for(curve, 1.0, method="exact") == -2
-    assert setting_for(curve, 0.5, method="exact") == -math.inf
-    assert setting_for(curve, 1.0) == pytest.approx(-2, abs=1e-5)
-
-
 # ---------------------------------------------------------------- the authors' data
 
 

@@ -22,7 +22,6 @@ from nearsay.decision.rules import (
     fixed_threshold,
     flat,
     flat_reject,
-    flat_reject_calibrated,
     node_probabilities,
 )
 from nearsay.errors import InputError
@@ -94,7 +93,6 @@ def test_example_5_a_leaf_is_kept_where_it_is_probable_enough():
     assert names(flat(p, T1)) == ["a1"] * 4
     assert names(flat_reject(p, T1, 0.5)) == ["R", "R", "R", "a1"]
     assert names(flat_reject(p, T1, 0.4)) == ["a1"] * 4
-    assert names(flat_reject_calibrated(p, T1, 0.4)) == ["R", "R", "R", "a1"]
 
 
 def test_example_6_a_leaf_with_two_parents_is_counted_once():
@@ -135,7 +133,6 @@ def test_flat_says_the_first_most_probable_leaf_and_is_where_rejection_begins(ca
     assert said.tolist() == [reference.flat(row) for row in p]
     for rule in (flat_reject, fixed_threshold):
         np.testing.assert_array_equal(rule(p, taxonomy, 0.0), said)
-    np.testing.assert_array_equal(flat_reject_calibrated(p, taxonomy, -math.inf), said)
 
 
 def around(points: OperatingPoints, taxonomy: Taxonomy) -> list[float]:
@@ -347,10 +344,6 @@ def test_wrong_shapes_and_names_are_refused_with_words():
         darts([UNSURE], T1, [0.5, 1.0])
     with pytest.raises(InputError, match=r"Unknown rule 'dart' \(did you mean 'darts'\?\)"):
         operating_points([UNSURE], T1, "dart")
-    with pytest.raises(InputError, match=r"score must be one finite number for each of 1 rows; got shape \(2,\)"):
-        flat_reject_calibrated([UNSURE], T1, 0.5, score=[1.0, 2.0])
-    with pytest.raises(InputError, match=r"'darts' reads p_leaf alone"):
-        operating_points([UNSURE], T1, score=[1.0])
     points = operating_points([UNSURE], T1)
     with pytest.raises(InputError, match=r"one label for each of the 1 rows of p_leaf; got shape \(2,\)"):
         accuracy_curve(points, ["a1", "a2"], T1)

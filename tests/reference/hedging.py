@@ -42,10 +42,6 @@ def flat_reject(p: Sequence[float], parents: Parents, threshold: float) -> int:
     return flat(p) if p[flat(p)] >= threshold else len(parents) - 1
 
 
-def flat_reject_calibrated(p: Sequence[float], parents: Parents, threshold: float) -> int:
-    return flat(p) if p[flat(p)] > threshold else len(parents) - 1
-
-
 def darts(p: Sequence[float], parents: Parents, shift: float) -> int:
     if shift == math.inf:
         return len(parents) - 1
@@ -67,7 +63,6 @@ RULES = {
     "darts": darts,
     "fixed-threshold": fixed_threshold,
     "flat-reject": flat_reject,
-    "flat-reject-calibrated": flat_reject_calibrated,
 }
 
 

@@ -51,7 +51,7 @@ def parts(draw):
 
 SLOWLY = {
     "FLAT-REJ": slow.flat_reject,
-    "FLAT-REJ, calibrated": slow.flat_reject_calibrated,
+    "FLAT-REJ, calibrated": slow.flat_reject,
     "fixed threshold": slow.fixed_threshold,
     "DARTS": slow.darts,
 }

@@ -140,8 +140,7 @@ class Loop:
                 names[name] = names[name].machine_code
         twin = FunctionType(loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__)
         twin.__qualname__, twin.__doc__ = loop.__qualname__, loop.__doc__
-        dispatcher: Callable[..., Any] = njit(**{**OPTIONS, **self._options})(twin)
-        return dispatcher
+        return njit(**{**OPTIONS, **self._options})(twin)
 
 
 compiled = Loop

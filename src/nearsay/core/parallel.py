@@ -164,8 +164,7 @@ def one_blas_thread() -> AbstractContextManager[None]:
 def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Call ``work`` for every item on ``thread_count()`` threads; gives the results in order.
 
-    ``work`` should spend its time where Python's lock is released (matrix
-    products, compiled loops).
+    ``work`` should spend its time where Python's lock is released (matrix products, compiled loops).
     """
     items = list(items)
     workers = min(thread_count(), len(items))

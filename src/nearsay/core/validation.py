@@ -17,9 +17,8 @@ WHOLE_IN_FLOAT = 2**53
 def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> np.ndarray:
     """Validate rows with scikit-learn's ``validate_data``.
 
-    Errors name the row and column of a word, a date or a missing number.
-    ``finite=False`` skips the check for NaN and infinity, for rows that go to
-    an index, where the distance checks them.
+    Errors name the row and column of a word, a date or a missing number. ``finite=False`` skips the check for NaN and
+    infinity, for rows that go to an index, where the distance checks them.
     """
     refuse_words(X)
     rows: np.ndarray = validate_data(estimator, X, ensure_all_finite=False, **options)

@@ -127,5 +127,4 @@ def _bits(block: np.ndarray) -> np.ndarray:
     """Hashed bits of numbers; the same for 0 and −0."""
     block = np.where(np.isnan(block), np.nan, block + 0.0)
     bits = block.view(np.uint64)
-    mixed: np.ndarray = bits ^ (bits >> np.uint64(32))
-    return mixed
+    return bits ^ (bits >> np.uint64(32))

@@ -84,5 +84,4 @@ def _embeddings(path: Path, names: tuple[str, ...]) -> np.ndarray:
     if missing:
         raise SavedFileError(f"{path} has no row for {missing[0]} and {len(missing) - 1} others. Make it again.")
     # float16 saves room on disk, but compiled loops cannot read it; float32 holds the same values.
-    rows: np.ndarray = X[[row_of[name] for name in names]].astype(np.float32)
-    return rows
+    return X[[row_of[name] for name in names]].astype(np.float32)

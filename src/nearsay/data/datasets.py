@@ -91,11 +91,10 @@ def load_dataset(name: str, **options: object) -> Any:
     emoji comes with nearsay (``EmojiPictures``). Train is every picture by one artist and half of the other's, test the
     other half. ``every_subgroup=True`` has the flags of countries and the skin tones too: 99 subgroups.
 
-    leaves: ``groups`` names some of shape, texture and margin. ``join="label"`` puts
-    the features of one leaf together, by species and position within the species;
-    ``join="row"`` goes by line number, though the shape file has another
-    order: the mistake of the paper, only to reproduce it. One leaf of Acer Campestre
-    has no texture (NaN), and the data do not say which: ``missing_specimen``, from 1 to 16.
+    leaves: ``groups`` names some of shape, texture and margin. ``join="label"`` puts the features of one leaf together,
+    by species and position within the species; ``join="row"`` goes by line number, though the shape file has another
+    order: the mistake of the paper, only to reproduce it. One leaf of Acer Campestre has no texture (NaN), and the data
+    do not say which: ``missing_specimen``, from 1 to 16.
 
     >>> load_dataset("iris")
     <LabeledRows iris: 150 rows × 4 columns (float64), 3 labels, groups: sepal length (1), sepal width (1), ...>

@@ -3,10 +3,9 @@
     file ──► one of formats()? ─────► size in the header ──► room in the budget? ──► decoded ──► bands, upright, RGB
                else refused             too large: refused       else it waits
 
-A file of a hundred kilobytes can hold fifty million pixels. Once Pillow has
-decoded them, no other copy of a large picture is made: it is turned, brought
-to 8 bits, laid on white and made smaller a band of rows at a time. The result
-is that of a conversion in one piece.
+A file of a hundred kilobytes can hold fifty million pixels. Once Pillow has decoded them, no other copy of a large
+picture is made: it is turned, brought to 8 bits, laid on white and made smaller a band of rows at a time. The result is
+that of a conversion in one piece.
 """
 
 from __future__ import annotations

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from nearsay.core.settings import check_flag
 from nearsay.data.catalog import split_parts
 from nearsay.data.images import read_upright
-from nearsay.errors import InputError, SavedFileError, require
+from nearsay.errors import SavedFileError, require
 
 ARTISTS = ("noto", "twemoji")
 SIDE, PER_LINE = 64, 50
@@ -87,8 +88,7 @@ class EmojiPictures:
 def read_emoji(folder: Path, split: str = "train", every_subgroup: bool = False) -> EmojiPictures:
     """The pictures of a folder that holds their files: as ``load_dataset("emoji")`` gives them."""
     parts = split_parts(split, ("train", "test"))
-    if not isinstance(every_subgroup, bool):
-        raise InputError(f"every_subgroup is True or False; got {every_subgroup!r}.")
+    check_flag("every_subgroup", every_subgroup)
     lines = read_emoji_lines(folder / "emoji.csv")
     keywords, words = _keywords(lines)
     columns = {

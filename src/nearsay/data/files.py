@@ -86,9 +86,8 @@ def read_rows(
 def write_rows(rows: LabeledRows, path: str | os.PathLike[str]) -> None:
     """Write rows to ``.csv``, ``.tsv``, ``.npz`` or ``.parquet``, so that ``read_rows`` gives them back.
 
-    A file already there is replaced only when the new one is whole. ``.npz``
-    and ``.parquet`` keep the type of the numbers; text tables keep their values,
-    to the last bit, and give them back as float64.
+    A file already there is replaced only when the new one is whole. ``.npz`` and ``.parquet`` keep the type of the
+    numbers; text tables keep their values, to the last bit, and give them back as float64.
     """
     write: Writer = _by_ending(Path(path), WRITERS, "write")
     try:

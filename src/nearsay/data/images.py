@@ -52,10 +52,9 @@ def read_pixels(path: str | os.PathLike[str], size: tuple[int, int], mode: str) 
 def read_upright(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
     """A Pillow image of mode RGB, as an image viewer shows it: upright, transparent parts white, 16 bits as 8.
 
-    Gray images get three equal channels. Of a moving picture it is the first
-    frame. A file that is damaged or not an image raises InputError. An image
-    whose longer side has more than ``at_least`` pixels may come smaller, but
-    with no fewer on that side.
+    Gray images get three equal channels. Of a moving picture it is the first frame. A file that is damaged or not an
+    image raises InputError. An image whose longer side has more than ``at_least`` pixels may come smaller, but with no
+    fewer on that side.
     """
 
     def shown(picture: Picture) -> Any:

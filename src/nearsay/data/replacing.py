@@ -22,14 +22,12 @@ OWNER_ALONE = 0o600
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Give a file to write that replaces ``path`` if, and only if, the block ends without an error.
 
-    A concurrent reader of ``path`` sees the old content or the new, never a
-    part. A link stays a link, and the file it leads to is replaced; its owner
-    and permissions are kept. What is not a file (a folder, a
-    device, a pipe) is refused.
+    A concurrent reader of ``path`` sees the old content or the new, never a part. A link stays a link, and the file it
+    leads to is replaced; its owner and permissions are kept. What is not a file (a folder, a device, a pipe) is
+    refused.
 
-    What is written has no name until it is whole, so a process that is killed
-    leaves nothing behind. Where the system knows no files without names, that
-    is a hidden file ``.NAME.….part``.
+    What is written has no name until it is whole, so a process that is killed leaves nothing behind. Where the system
+    knows no files without names, that is a hidden file ``.NAME.….part``.
     """
     # Where a link leads: to rename a file over the link itself would leave the file behind it as it was.
     target = Path(os.path.realpath(path))

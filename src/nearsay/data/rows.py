@@ -114,8 +114,7 @@ class LabeledRows:
         columns = self.X if group is None else self.X[:, self._group(group)]
         if columns.dtype.kind != "f":
             return np.zeros(len(self), dtype=bool)
-        lacking: np.ndarray = np.isnan(columns).any(axis=1)
-        return lacking
+        return np.isnan(columns).any(axis=1)
 
     def split(self, share: float = 0.25, *, seed: int = 0) -> tuple[LabeledRows, LabeledRows]:
         """Cut into (most rows, ``share`` of the rows): stratified by label, the order of rows is kept.

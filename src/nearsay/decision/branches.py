@@ -41,8 +41,7 @@ def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.nd
     Traceback (most recent call last):
     nearsay.errors.InputError: 2 of 4 leaves are in no branch, among them 'b1'. Name a branch for them, or 'R' last ...
     """
-    first: np.ndarray = branch_of_leaves(taxonomy, branches)[flat(p_leaf, taxonomy)]
-    return first
+    return branch_of_leaves(taxonomy, branches)[flat(p_leaf, taxonomy)]
 
 
 def branch_of_leaves(taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:

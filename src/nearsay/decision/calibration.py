@@ -132,23 +132,8 @@ def calibrate(
 
     Parameters
     ----------
-    cv : None, "split", "prefit", int or splitter
-        None: the leave-one-out probabilities of the estimator where it has
-        ``leave_one_out_proba``; otherwise as "split". "split": a fifth of
-        every class is held out, with a fixed seed; of classes of one row, a
-        fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
-        other rows. An int or splitter: it is fitted without each fold, which
-        it then answers; these models answer together (``FoldModels``).
-    sample_weight : (n_rows,) numbers of at least 0, optional
-        How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is left out
-        altogether. Each other row counts once in a guarantee, which is about new rows: weights do
-        not say how often such rows will come.
-    groups : (n_rows,) hashable names, "auto" or None
-        The group of each row, such as a patient or a video: no row is judged by rows of its own group. An estimator
-        whose ``fit`` takes no groups is fitted without each of five folds of groups where it would leave rows out.
-        "auto" takes near-duplicates for groups.
-    validation : (rows, labels), optional
-        The rows to get probabilities of, where ``cv`` is None. An estimator whose ``fit`` takes them learns from them.
+    cv, sample_weight, groups, validation : as in ``HedgedClassifier``
+        Of classes of one row, a split draws a fifth as of any other, but leaves it with the estimator.
     """
     is_fitted = isinstance(cv, str) and cv == "prefit"
     if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):
@@ -382,14 +367,11 @@ def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:
 def hold_out(y: np.ndarray, order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row numbers to fit on, to hold out, and to count as of an unseen class: of both every fifth.
 
-    They are counted class by class from a random start. The rows of a class
-    are shuffled (the seed is fixed), so those held out are a fair
-    sample of it, and every class keeps rows to be fitted on. They are drawn
-    in the ``order`` of these row numbers, theirs by default.
-    Rows that are alone in their class come last. Every fifth of them is
-    drawn like any other: held out, its class would be unseen, as the
-    classes of some new rows will be. It is only counted, and stays to be
-    fitted on.
+    They are counted class by class from a random start. The rows of a class are shuffled (the seed is fixed), so those
+    held out are a fair sample of it, and every class keeps rows to be fitted on. They are drawn in the ``order`` of
+    these row numbers, theirs by default. Rows that are alone in their class come last. Every fifth of them is drawn
+    like any other: held out, its class would be unseen, as the classes of some new rows will be. It is only counted,
+    and stays to be fitted on.
 
     >>> y = np.array(list("aaaaaaaaaabbbbbcdefg"))
     >>> train, held_out, alone = hold_out(y)

@@ -30,10 +30,9 @@ def right_answers_needed(
 ) -> int:
     """How many of ``n_rows`` answers must be right to keep an accuracy; n_rows + 1 where even all do not suffice.
 
-    Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be
-    above the accuracy: were the true accuracy no larger, so many right answers would come up
-    more rarely than 1 − confidence. Correlated answers scatter more: ``rows_worth_one`` of them
-    count as one independent answer.
+    Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be above
+    the accuracy: were the true accuracy no larger, so many right answers would come up more rarely than 1 − confidence.
+    Correlated answers scatter more: ``rows_worth_one`` of them count as one independent answer.
 
     >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(6, 5 / 6)
     (55, 64, 5)

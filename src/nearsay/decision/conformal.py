@@ -1,11 +1,9 @@
 """Prediction sets: just enough classes to contain the true one as often as asked for.
 
-A score says how badly a class fits a row, read from the row's probabilities.
-Rows whose labels are known, and which the classifier was not fitted to, show
-how badly the true class usually fits: a threshold that nine in ten of them
-meet, nine in ten new rows meet as well. The set of a new row is all
-classes within the threshold. Nothing is assumed about the probabilities; good
-ones make small sets, bad ones large sets, and both cover.
+A score says how badly a class fits a row, read from the row's probabilities. Rows whose labels are known, and which the
+classifier was not fitted to, show how badly the true class usually fits: a threshold that nine in ten of them meet,
+nine in ten new rows meet as well. The set of a new row is all classes within the threshold. Nothing is assumed about
+the probabilities; good ones make small sets, bad ones large sets, and both cover.
 """
 
 from __future__ import annotations
@@ -22,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.core.settings import check_choice, check_flag
 from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.fold_models import columns
+from nearsay.decision.guarantee import check_share
 from nearsay.decision.set_evidence import SetEvidence, set_evidence
-from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import EvidenceList
 
 MOST_NAMES = 5
@@ -121,19 +119,14 @@ class ConformalClassifier(AroundClassifier):
     cv : None, "split", "prefit", int or splitter, default=None
         Where the calibration probabilities come from.
 
-        None: the estimator's own leave-one-out probabilities where it has
-        ``leave_one_out_proba``, so that every row trains and calibrates; otherwise as
-        "split". "split": a fifth of every class is held out, with a fixed
-        seed; a class of one row stays with the estimator, but a fifth of
-        such rows counts as not covered. "prefit": the
-        estimator is fitted already, on other rows, and ``fit`` only
-        calibrates. An int or splitter: the estimator is fitted without each
-        fold and asked about it; these models answer together, by the mean of
-        their probabilities.
+        None: the estimator's own leave-one-out probabilities where it has ``leave_one_out_proba``, so that every row
+        trains and calibrates; otherwise as "split". "split": a fifth of every class is held out, with a fixed seed; a
+        class of one row stays with the estimator, but a fifth of such rows counts as not covered. "prefit": the
+        estimator is fitted already, on other rows, and ``fit`` only calibrates. An int or splitter: the estimator is
+        fitted without each fold and asked about it; these models answer together, by the mean of their probabilities.
 
-        "split" and "prefit" carry the finite-sample guarantee, whatever the
-        estimator. The others come close where leaving a row or a fold out
-        changes answers little, as it does with neighbors.
+        "split" and "prefit" carry the finite-sample guarantee, whatever the estimator. The others come close where
+        leaving a row or a fold out changes answers little, as it does with neighbors.
 
     Attributes
     ----------
@@ -144,13 +137,11 @@ class ConformalClassifier(AroundClassifier):
     n_calibration_ : int
         How many rows the thresholds were read from.
     unseen_class_rate_ : float
-        The share of these rows that are alone in their class, and so of a
-        class that is unseen without them: about how many new rows are of a
-        class that no row here has (Good and Turing's estimate). No set holds
-        such a class; the others compensate, so that ``coverage`` is kept
-        over all new rows. Above 1 − ``coverage`` it cannot be: a warning says
-        so, and every set holds every class. 0 with "prefit", whose
-        rows must be of known classes: the promise is then about such rows.
+        The share of these rows that are alone in their class, and so of a class that is unseen without them: about how
+        many new rows are of a class that no row here has (Good and Turing's estimate). No set holds such a class; the
+        others compensate, so that ``coverage`` is kept over all new rows. Above 1 − ``coverage`` it cannot be: a
+        warning says so, and every set holds every class. 0 with "prefit", whose rows must be of known classes: the
+        promise is then about such rows.
     n_features_in_, feature_names_in_ : as the estimator has them.
 
     Examples
@@ -196,21 +187,13 @@ class ConformalClassifier(AroundClassifier):
         ----------
         X : rows, as the estimator takes them.
         y : (n_rows,) labels.
-        sample_weight : (n_rows,) numbers of at least 0, optional
-            How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
-            left out altogether. The promise counts each other row once: it is about new rows, and weights do not
-            say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
-        groups : (n_rows,) hashable names, "auto" or None
-            The group of each row, such as a patient or a video: no row is judged by rows of its group. An estimator
-            whose ``fit`` takes no groups is judged by five folds of groups where ``cv`` is None. "auto" takes
-            near-duplicates for groups, as in ``NeighborClassifier.fit``.
-        validation : (rows, labels), optional
-            Rows like those that will be asked about, where training rows are not; the promise is read from them. An
-            estimator whose ``fit`` takes them (neighbors) also learns from them, and then lets them vote.
+        sample_weight, groups, validation : optional
+            As in ``HedgedClassifier.fit``: weights serve where the estimator is fitted, no row is judged by rows of its
+            group, and the thresholds are read from validation rows where there are any.
         """
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
-        check_coverage(self.coverage)
+        check_share("coverage", self.coverage, ends=False)
         calibration = self._fit_estimator(X, y, sample_weight, groups, validation)
         self._labels = columns(calibration.labels, self.classes_)
         self._scores = np.empty(len(self._labels))
@@ -227,7 +210,7 @@ class ConformalClassifier(AroundClassifier):
     def set_coverage(self, coverage: float) -> ConformalClassifier:
         """Ask for another coverage; nothing is fitted again. Sets of a larger coverage hold those of a smaller one."""
         check_is_fitted(self, "estimator_")
-        check_coverage(coverage)
+        check_share("coverage", coverage, ends=False)
         self.coverage = coverage
         self._read_thresholds()
         return self
@@ -266,8 +249,7 @@ class ConformalClassifier(AroundClassifier):
     def predict(self, X: Any) -> np.ndarray:
         """The one label that the estimator predicts."""
         check_is_fitted(self, "estimator_")
-        predicted: np.ndarray = self.estimator_.predict(X)
-        return predicted
+        return self.estimator_.predict(X)
 
     def _read_thresholds(self) -> None:
         n_classes = len(self.classes_)
@@ -305,15 +287,3 @@ class ConformalClassifier(AroundClassifier):
             f" {len(short)} of {len(self.classes_)} classes have fewer and are in every set: {', '.join(named + more)}."
             " Calibrate on more of their rows, or ask for less."
         )
-
-
-def check_coverage(coverage: Any) -> None:
-    """Say what is wrong with a coverage.
-
-    >>> check_coverage(90)
-    Traceback (most recent call last):
-    nearsay.errors.InputError: coverage is a share between 0 and 1, such as 0.9; got 90.
-    """
-    number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
-    if not number or not 0 < coverage < 1:
-        raise InputError(f"coverage is a share between 0 and 1, such as 0.9; got {coverage!r}.")

@@ -19,7 +19,7 @@ import numpy as np
 
 from nearsay.core.arrays import as_labels, check_row_numbers
 from nearsay.core.parallel import in_parallel
-from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
+from nearsay.decision.rules import Levels, as_compared, as_probabilities, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -58,15 +58,13 @@ class OperatingPoints:
 
     def at(self, setting: Any) -> np.ndarray:
         """The node numbers that the rule gives at this setting, one for all queries or one for each: (n_queries,)."""
-        nodes: np.ndarray = self.nodes[self.places(setting)]
-        return nodes
+        return self.nodes[self.places(setting)]
 
     def places(self, setting: Any) -> np.ndarray:
         """The numbers of the points that hold at this setting: (n_queries,)."""
         of_points = np.repeat(np.broadcast_to(setting, len(self)), np.diff(self.starts))
         begun = np.concatenate([[0], np.cumsum(self.settings <= of_points)])
-        holding: np.ndarray = self.starts[:-1] + np.diff(begun[self.starts]) - 1
-        return holding
+        return self.starts[:-1] + np.diff(begun[self.starts]) - 1
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,12 @@ class AccuracyCurve:
     @property
     def accuracy(self) -> np.ndarray:
         """The share of right answers at each of ``settings``."""
-        share: np.ndarray = self.n_right / self.n_rows
-        return share
+        return self.n_right / self.n_rows
 
     @property
     def normalized_gain(self) -> np.ndarray:
         """``gain`` as a share of what the most informative leaf says: 1 where every answer is a right leaf."""
-        share: np.ndarray = self.gain / (self.most_information or 1.0)
-        return share
+        return self.gain / (self.most_information or 1.0)
 
     def place(self, setting: float) -> int:
         """The number of the step that holds this setting.
@@ -107,7 +103,7 @@ class AccuracyCurve:
         return int(np.searchsorted(self.settings, setting, side="right")) - 1
 
 
-def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, score: Any = None) -> OperatingPoints:
+def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts") -> OperatingPoints:
     """Find every answer that a rule gives to each query, and the smallest setting at which it does.
 
     The setting is the reward shift of ``darts`` or the threshold of the others. Thresholds are exact. Shifts are
@@ -118,8 +114,6 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
     ----------
     p_leaf : (n_queries, n_leaves), rows sum to 1.
     rule : one of RULES
-    score : (n_queries,), default: the largest probability
-        What "flat-reject-calibrated" compares with its threshold.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -129,15 +123,10 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
     """
     if rule not in POINTS:
         raise unknown_name("rule", rule, POINTS)
-    if score is not None and rule != "flat-reject-calibrated":
-        raise InputError(
-            f'Only "flat-reject-calibrated" goes by a score; {rule!r} reads p_leaf alone. Leave score out.'
-        )
-    p_leaf = as_probabilities(p_leaf, taxonomy)
-    score, levels = as_score(score, p_leaf), levels_of(taxonomy)
+    p_leaf, levels = as_probabilities(p_leaf, taxonomy), levels_of(taxonomy)
 
     def find(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        settings, nodes = POINTS[rule](p_leaf[rows], levels, score[rows])
+        settings, nodes = POINTS[rule](p_leaf[rows], levels)
         is_point = ~np.isnan(settings)
         return is_point.sum(axis=1), settings[is_point], nodes[is_point]
 
@@ -147,7 +136,7 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
     return OperatingPoints(rule, np.concatenate([[0], np.cumsum(counts)]), settings, nodes)
 
 
-def _darts_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
+def _darts_points(p_leaf: np.ndarray, levels: Levels) -> Points:
     from nearsay.decision.envelope_kernels import upper_envelopes
 
     best = contenders(p_leaf, levels)
@@ -157,7 +146,7 @@ def _darts_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Poin
     return shifts, winners
 
 
-def _fixed_threshold_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
+def _fixed_threshold_points(p_leaf: np.ndarray, levels: Levels) -> Points:
     best = contenders(p_leaf, levels)
     in_play = best.p >= 0
     # A node is named when the threshold has passed all that say more; the last of them is also the most probable.
@@ -190,14 +179,8 @@ def _leave_out_empty_steps(settings: np.ndarray) -> None:
         following[is_setting] = column[is_setting]
 
 
-def _flat_reject_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
+def _flat_reject_points(p_leaf: np.ndarray, levels: Levels) -> Points:
     settings = np.column_stack([np.zeros(len(p_leaf)), np.nextafter(p_leaf.max(axis=1), np.inf)])
-    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
-
-
-def _calibrated_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
-    # Kept above the threshold only, so from the score itself on the answer is the root.
-    settings = np.column_stack([np.full(len(p_leaf), -np.inf), score])
     return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
 
 
@@ -205,11 +188,10 @@ def _then_root(nodes: np.ndarray, levels: Levels) -> np.ndarray:
     return np.column_stack([nodes, np.full(len(nodes), levels.root)])
 
 
-POINTS: dict[str, Callable[[np.ndarray, Levels, np.ndarray], Points]] = {
+POINTS: dict[str, Callable[[np.ndarray, Levels], Points]] = {
     "darts": _darts_points,
     "fixed-threshold": _fixed_threshold_points,
     "flat-reject": _flat_reject_points,
-    "flat-reject-calibrated": _calibrated_points,
 }
 
 

@@ -46,13 +46,11 @@ class FoldModels(ClassifierMixin, BaseEstimator):
             # Distances are to all training rows; a model knows those it was fitted on.
             known = np.asarray(X)[:, rows] if _takes_distances(model) else X
             total = total + among(self.classes_, model, proba(model, known))
-        mean: np.ndarray = total / len(self.estimators_)
-        return mean
+        return total / len(self.estimators_)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every row; the first at ties."""
-        best: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return best
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 def _takes_distances(model: Any) -> bool:

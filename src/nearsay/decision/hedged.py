@@ -50,50 +50,40 @@ class Way:
 class HedgedClassifier(AroundClassifier):
     """Names nodes of a taxonomy instead of classes, as specific as the accuracy asked for allows.
 
-    Around any classifier with ``predict_proba``. How careful to be is calibrated
-    on rows that the classifier was not fitted to; another accuracy needs no refit.
-    What is left open, the rule here and the posterior of neighbors, is chosen
-    by what says the most at the accuracy asked for.
+    Around any classifier with ``predict_proba``. How careful to be is calibrated on rows that the classifier was not
+    fitted to; another accuracy needs no refit. What is left open, the rule here and the posterior of neighbors, is
+    chosen by what says the most at the accuracy asked for.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        It is cloned before it is fitted, except with ``cv="prefit"``. Neighbors
-        with ``posterior="auto"`` are also tried with the other posteriors
-        that weigh neighbors finely, "weighted" and "pooled".
+        It is cloned before it is fitted, except with ``cv="prefit"``. Neighbors with ``posterior="auto"`` are also
+        tried with the other posteriors that weigh neighbors finely, "weighted" and "pooled".
     taxonomy : Taxonomy or None, default=None
-        Its nodes include every class; a class may be an inner node ("some
-        dog"), whose probability is divided among the leaves below it.
-        None puts one root above all classes, "anything", or −1 where classes
-        are numbers: answer or abstain.
+        Its nodes include every class; a class may be an inner node ("some dog"), whose probability is divided among the
+        leaves below it. None puts one root above all classes, "anything", or −1 where classes are numbers: answer or
+        abstain.
     accuracy : float, default=0.9
-        The share of answers that must be right: the true class itself, or a
-        node above it.
+        The share of answers that must be right: the true class itself, or a node above it.
     confidence : float or None, default=None
-        None: the calibration rows keep the accuracy. Otherwise how sure to be
-        that new rows do, though the setting was searched for (fixed-sequence
-        testing). Rows that the estimator was also fitted on (leave-one-out,
-        folds) are correlated, and so are rows of a group: more than one of
-        them count as one that was held out. Where one of m ways to answer is
-        chosen, each is held to confidence 1 − (1 − ``confidence``) / m; ways
-        that are wrong about the same rows count as fewer.
-    rule : {"auto", "darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="auto"
+        None: the calibration rows keep the accuracy. Otherwise how sure to be that new rows do, though the setting was
+        searched for (fixed-sequence testing). Rows that the estimator was also fitted on (leave-one-out, folds) are
+        correlated, and so are rows of a group: more than one of them count as one that was held out. Where one of m
+        ways to answer is chosen, each is held to confidence 1 − (1 − ``confidence``) / m; ways that are wrong about the
+        same rows count as fewer.
+    rule : {"auto", "darts", "fixed-threshold", "flat-reject"}, default="auto"
         How answers become less specific. "auto": "darts" or
         "fixed-threshold", whichever says more at the accuracy asked for.
     cv : None, "split", "prefit", int or splitter, default=None
-        Where the calibration probabilities come from. None: the estimator's
-        own leave-one-out probabilities where it has ``leave_one_out_proba``,
-        so that no data is held out; otherwise as "split", which holds a
-        fifth of every class out. "prefit": the estimator is fitted already,
-        on other rows. An int or splitter: folds; the models fitted without
-        each of them answer together, by the mean of their probabilities.
+        Where the calibration probabilities come from. None: the estimator's own leave-one-out probabilities where it
+        has ``leave_one_out_proba``, so that no data is held out; otherwise as "split", which holds a fifth of every
+        class out. "prefit": the estimator is fitted already, on other rows. An int or splitter: folds; the models
+        fitted without each of them answer together, by the mean of their probabilities.
     branches : names of nodes or None, default=None
-        None: the promise is for all rows together. Otherwise for the rows of
-        each branch by itself: those whose most probable leaf stands under it,
-        in the first of them where it stands under several. Together they
-        cover all leaves; ``taxonomy.leaves`` makes it a promise for each
-        predicted class. A branch whose promise cannot be kept is named in a
-        warning, and its rows get the root.
+        None: the promise is for all rows together. Otherwise for the rows of each branch by itself: those whose most
+        probable leaf stands under it, in the first of them where it stands under several. Together they cover all
+        leaves; ``taxonomy.leaves`` makes it a promise for each predicted class. A branch whose promise cannot be kept
+        is named in a warning, and its rows get the root.
 
     Attributes
     ----------
@@ -277,8 +267,7 @@ class HedgedClassifier(AroundClassifier):
     def names_of(self, p: np.ndarray) -> np.ndarray:
         """The same from probabilities (n_rows, n_classes) that were computed before."""
         check_is_fitted(self, "estimator_")
-        names: np.ndarray = self._names[self._nodes(p)]
-        return names
+        return self._names[self._nodes(p)]
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """The names from the root down to that node, for every row."""
@@ -351,8 +340,7 @@ class HedgedClassifier(AroundClassifier):
         if np.array_equal(self._class_nodes, np.arange(n_leaves)):
             return p
         if self._class_nodes.max() >= n_leaves:  # a class is an inner node
-            shared_out: np.ndarray = p @ self._leaf_mass
-            return shared_out
+            return p @ self._leaf_mass
         ordered = np.zeros((len(p), n_leaves))
         put_in_order(p, self._class_nodes, ordered)
         return ordered

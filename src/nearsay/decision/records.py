@@ -42,8 +42,7 @@ class PastAnswers:
 
     def wrong(self, settings: np.ndarray) -> np.ndarray:
         """Which cases get a wrong answer at these settings, one for each branch: (n_cases,)."""
-        answers: np.ndarray = ~self.right[self.points.places(settings[self.branch])]
-        return answers
+        return ~self.right[self.points.places(settings[self.branch])]
 
     def record(self, settings: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> list[dict[str, Any] | None]:
         """For each answer, how many past cases were answered at a probability like this, and how many of them rightly.
@@ -98,8 +97,7 @@ def probabilities_of(points: OperatingPoints, p_leaf: np.ndarray, taxonomy: Taxo
         of_part = slice(points.starts[part.start], points.starts[part.stop])
         p_node = node_probabilities(p_leaf[part], taxonomy)
         p[of_part] = p_node[np.repeat(np.arange(len(p_node)), counts[part]), points.nodes[of_part]]
-    compared: np.ndarray = as_compared(p)
-    return compared
+    return as_compared(p)
 
 
 def past_answers(

@@ -1,12 +1,10 @@
 """Which node to name: decisions as pure functions of leaf probabilities and a taxonomy.
 
-Every rule takes probabilities (queries × leaves, columns as ``taxonomy.leaves``) and gives node
-numbers. Each has one setting; the larger it is, the safer and the less specific the answers, up to the
-root, which is always right.
+Every rule takes probabilities (queries × leaves, columns as ``taxonomy.leaves``) and gives node numbers. Each has one
+setting; the larger it is, the safer and the less specific the answers, up to the root, which is always right.
 
-Only few nodes can win. Of those that say equally much, the most probable does; and one that says less
-must be more probable than all that say more. These *contenders* are found once, and every rule
-chooses among them.
+Only few nodes can win. Of those that say equally much, the most probable does; and one that says less must be more
+probable than all that say more. These *contenders* are found once, and every rule chooses among them.
 """
 
 from __future__ import annotations
@@ -44,8 +42,7 @@ def flat(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     >>> [tree.nodes[v] for v in flat([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.4, 0.1]], tree)]
     ['a1', 'a2']
     """
-    best: np.ndarray = as_probabilities(p_leaf, taxonomy).argmax(axis=1)
-    return best
+    return as_probabilities(p_leaf, taxonomy).argmax(axis=1)
 
 
 def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
@@ -59,29 +56,8 @@ def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
     ['a1', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    thresholds = _for_each("threshold", threshold, len(p_leaf))
     return _or_root(p_leaf.argmax(axis=1), p_leaf.max(axis=1) >= thresholds, taxonomy)
-
-
-def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: Any, score: Any = None) -> np.ndarray:
-    """Name the most probable leaf where ``score`` is above ``threshold``, otherwise the root (Deng et al. 2012).
-
-    Parameters
-    ----------
-    threshold : float, or (n_queries,)
-        Any number, chosen on validation data (``setting_for``): it need not be a probability.
-    score : (n_queries,), default: the largest probability
-        How sure the classifier is, such as the largest decision value of a support vector machine.
-
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
-    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> nodes = flat_reject_calibrated([[0.4, 0.3, 0.2, 0.1]] * 2, tree, threshold=-1.5, score=[-1.5, 0.7])
-    >>> [tree.nodes[v] for v in nodes]
-    ['R', 'a1']
-    """
-    p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=-np.inf)
-    return _or_root(p_leaf.argmax(axis=1), as_score(score, p_leaf) > thresholds, taxonomy)
 
 
 def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
@@ -104,7 +80,7 @@ def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
     from nearsay.decision.envelope_kernels import highest_lines
 
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    shifts = _for_each("reward_shift", reward_shift, len(p_leaf), at_least=0.0)
+    shifts = _for_each("reward_shift", reward_shift, len(p_leaf))
     levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
@@ -129,7 +105,7 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIS
     ['a1', 'A', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    thresholds = _for_each("threshold", threshold, len(p_leaf))
     levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
@@ -147,15 +123,13 @@ def as_compared(p_node: np.ndarray) -> np.ndarray:
     >>> 0.1 + 0.2 + 0.3 == 0.3 + 0.2 + 0.1, as_compared(np.array([0.1 + 0.2 + 0.3])) == as_compared(np.array([0.6]))
     (False, array([ True]))
     """
-    rounded: np.ndarray = p_node.round(COMPARED_DIGITS)
-    return rounded
+    return p_node.round(COMPARED_DIGITS)
 
 
 RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
     "darts": darts,
     "fixed-threshold": fixed_threshold,
     "flat-reject": flat_reject,
-    "flat-reject-calibrated": flat_reject_calibrated,
 }
 
 
@@ -291,28 +265,15 @@ def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     return p
 
 
-def as_score(score: Any, p_leaf: np.ndarray) -> np.ndarray:
-    """One finite number per query; by default the largest probability."""
-    if score is None:
-        largest: np.ndarray = p_leaf.max(axis=1)
-        return largest
-    given = np.asarray(score, dtype=np.float64)
-    if given.shape != (len(p_leaf),) or not np.isfinite(given).all():
-        raise InputError(f"score must be one finite number for each of {len(p_leaf)} rows; got shape {given.shape}.")
-    return given
-
-
 def _or_root(nodes: np.ndarray, keep: Any, taxonomy: Taxonomy) -> np.ndarray:
-    kept: np.ndarray = np.where(keep, nodes, taxonomy.n_nodes - 1)
-    return kept
+    return np.where(keep, nodes, taxonomy.n_nodes - 1)
 
 
-def _for_each(name: str, setting: Any, n_queries: int, *, at_least: float) -> np.ndarray:
+def _for_each(name: str, setting: Any, n_queries: int) -> np.ndarray:
     """A setting for each query, from one for all or one for each."""
     values = np.asarray(setting)
-    if values.dtype.kind not in "fiu" or not (values >= at_least).all():
-        bound = f" of at least {at_least:g}" if np.isfinite(at_least) else ""
-        raise InputError(f"{name} must be a number{bound}; got {setting!r}.")
+    if values.dtype.kind not in "fiu" or not (values >= 0).all():
+        raise InputError(f"{name} must be a number of at least 0; got {setting!r}.")
     if values.shape not in ((), (n_queries,)):
         raise InputError(
             f"{name} must be one number or one for each of the {n_queries} queries; got shape {values.shape}."

@@ -41,7 +41,7 @@ class AnnotatedImage:
     neighbors: Sequence[np.ndarray] = ()
 
 
-class AnnotatedImagesDisplay:
+class AnnotatedImagesDisplay(drawing.Display):
     """A grid of images, each with its neighbors below and its keywords beside it.
 
     Predicted words are in order, right ones in blue with a check, others in orange; missed words come last.
@@ -142,8 +142,7 @@ class AnnotatedImagesDisplay:
         missed = [str(word) for word in item.given if word not in item.predicted]
         return [*lines, *([(f"missed: {', '.join(missed)}", None)] if missed else [])]
 
-    def plot(self, ax: Any = None) -> AnnotatedImagesDisplay:
-        """Draw on ``ax``, one axes per item, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         n_lines = -(-len(self.items) // COLUMNS)
         if ax is None:
             size = (3.7 * COLUMNS, 2.35 * n_lines)
@@ -151,11 +150,10 @@ class AnnotatedImagesDisplay:
             for spare in grid[len(self.items) :]:
                 spare.remove()
             ax = grid[: len(self.items)]
-        self.ax_ = drawing.panels(ax, 1, len(self.items), "one image each")[0]
-        self.figure_ = self.ax_[0].figure
-        for panel, item in zip(self.ax_, self.items, strict=True):
+        axes = drawing.panels(ax, 1, len(self.items), "one image each")[0]
+        for panel, item in zip(axes, self.items, strict=True):
             self._draw(panel, item)
-        return self
+        return axes
 
     def _draw(self, ax: Any, item: AnnotatedImage) -> None:
         ax.set(xlim=(0, 1), ylim=(0, 1))

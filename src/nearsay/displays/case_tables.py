@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,14 @@ DARK = 0.45
 LEGEND_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
 
 
-class CaseTableDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class CaseTableDisplay(drawing.Display):
     """The tables of past cases of a posterior: a bar chart of each simple table, a heat map of each joint one.
 
-    Heights and shades are the probabilities of the cells. Small tables show
-    them as numbers, with the number of past cases below; in a larger map a dot
-    marks a cell without a case (not between classes, where most have none).
-    Build it with :meth:`from_estimator` or :meth:`from_tables`; there is no
-    ``from_predictions``, because the tables are learned in ``fit`` and
-    predictions do not change them.
+    Heights and shades are the probabilities of the cells. Small tables show them as numbers, with the number of past
+    cases below; in a larger map a dot marks a cell without a case (not between classes, where most have none). Build it
+    with :meth:`from_estimator` or :meth:`from_tables`; there is no ``from_predictions``, because the tables are learned
+    in ``fit`` and predictions do not change them.
 
     Attributes
     ----------
@@ -49,8 +48,7 @@ class CaseTableDisplay:
     [0.9, 0.1]
     """
 
-    def __init__(self, *, tables: list[CaseTable]) -> None:
-        self.tables = tables
+    tables: list[CaseTable]
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CaseTableDisplay:
@@ -76,8 +74,7 @@ class CaseTableDisplay:
                 )
         return cls(tables=list(tables)).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> CaseTableDisplay:
-        """Draw on ``ax``, one axes per table, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         shown = [without_empty_end(table) for table in self.tables]
         widths, heights = zip(*map(_panel_size, shown), strict=True)
         size = (sum(widths), max(heights))
@@ -87,8 +84,7 @@ class CaseTableDisplay:
             draw(panel, table)
             _name_last_axis(panel, table, left_out=whole.cases.shape[-1] - table.cases.shape[-1])
             panel.set_title(drawing.as_written(table.name), loc="left", fontsize="medium")
-        self.ax_, self.figure_ = axes, axes[0].figure
-        return self
+        return axes
 
 
 def tables_of(estimator: Any) -> list[CaseTable]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +32,20 @@ PALE_INK = "#8a8a8a"
 AGREES, DISAGREES = FEW_COLORS[0], FEW_COLORS[5]
 THUMBNAIL_POINTS = 19.0
 MOST_NAMES = 12
+
+
+class Display:
+    """Base of the displays: ``plot`` draws what they hold; ``ax_`` and ``figure_`` are the matplotlib objects."""
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``, or on a new figure."""
+        self.ax_ = self._drawn(ax)
+        self.figure_ = np.ravel(self.ax_)[0].figure
+        return self
+
+    def _drawn(self, ax: Any) -> Any:
+        """Draw on these axes, or on new ones for None, and give them."""
+        raise NotImplementedError
 
 
 def class_colors(n_classes: int) -> list[str]:
@@ -186,8 +200,7 @@ def as_image(image: Any) -> np.ndarray:
     """
     array = np.asarray(image)
     one_flat_row = array.ndim == 2 and len(array) == 1
-    only: np.ndarray = as_images(array if one_flat_row else array[None], count=1, name="query_image")[0]
-    return only
+    return as_images(array if one_flat_row else array[None], count=1, name="query_image")[0]
 
 
 def one_row(query: Any) -> Any:
@@ -276,8 +289,7 @@ def images_of(neighbors: list[int], images: Any) -> np.ndarray:
     pictures = as_images(images, count=len(images))
     rows = np.asarray(neighbors, dtype=np.int64)
     check_holds(rows, len(pictures), name="images")
-    shown: np.ndarray = pictures[rows]
-    return shown
+    return pictures[rows]
 
 
 def draw_thumbnail(ax: Any, image: np.ndarray, at: np.ndarray, color: Any, *, size: float, layer: float) -> None:

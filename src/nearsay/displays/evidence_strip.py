@@ -21,20 +21,18 @@ LETTER = 0.085  # inches, the width of one in the title
 LETTERS_IN_A_TILE, MOST_LINES_IN_A_TILE, MOST_LINES_BELOW = 11, 4, 2
 
 
-class EvidenceDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class EvidenceDisplay(drawing.Display):
     """One query image, then its neighbors, nearest first, with labels and distances.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`. A neighbor that voted for the answer
-    has a blue border; one that did not, a dashed orange one. At most ten
-    neighbors are shown.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. A neighbor that voted for the answer has a blue
+    border; one that did not, a dashed orange one. At most ten neighbors are shown.
 
     Attributes
     ----------
     evidence : Evidence
         From ``explain``.
     neighbor_images : (n_shown, height, width)
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.displays import EvidenceDisplay
@@ -44,13 +42,10 @@ class EvidenceDisplay:
     (2, 2, 2)
     """
 
-    def __init__(
-        self, *, evidence: Any, query_image: np.ndarray, neighbor_images: np.ndarray, true_label: Any = None
-    ) -> None:
-        self.evidence = evidence
-        self.query_image = query_image
-        self.neighbor_images = neighbor_images
-        self.true_label = true_label
+    evidence: Any
+    query_image: np.ndarray
+    neighbor_images: np.ndarray
+    true_label: Any = None
 
     @classmethod
     def from_estimator(
@@ -103,14 +98,12 @@ class EvidenceDisplay:
             true_label=drawing.one_label(y_true),
         ).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> EvidenceDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         ax = drawing.fresh_axes(strip_width(len(self.neighbor_images)), 1.9) if ax is None else ax
         draw_strip(ax, StripTile(self.query_image, drawing.INK, "query"), self._tiles())
         title = headline(self.evidence, len(self.neighbor_images), self.true_label)
         ax.set_title(title, loc="left", fontsize="medium", color=drawing.INK)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def _tiles(self) -> list[StripTile]:
         evidence = self.evidence
@@ -133,8 +126,7 @@ def explained(estimator: Any, row: Any) -> Evidence:
             f"{type(estimator).__name__} has no explain, which finds the neighbors. Pass a NeighborClassifier,"
             " such as the estimator_ of a HedgedClassifier around one."
         )
-    evidence: Evidence = estimator.explain(row)[0]
-    return evidence
+    return estimator.explain(row)[0]
 
 
 def strip_width(n_shown: int) -> float:

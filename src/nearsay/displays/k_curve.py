@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
 
 
-class KCurveDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class KCurveDisplay(drawing.Display):
     """Accuracy and mean log posterior against k, with the chosen k marked.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`.
@@ -36,11 +38,10 @@ class KCurveDisplay:
     True
     """
 
-    def __init__(self, *, k: np.ndarray, accuracy: np.ndarray, log_posterior: np.ndarray, chosen: int) -> None:
-        self.k = k
-        self.accuracy = accuracy
-        self.log_posterior = log_posterior
-        self.chosen = chosen
+    k: np.ndarray
+    accuracy: np.ndarray
+    log_posterior: np.ndarray
+    chosen: int
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None) -> KCurveDisplay:
@@ -90,16 +91,14 @@ class KCurveDisplay:
         )
         return cls(**curve._asdict(), chosen=curve.best).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> KCurveDisplay:
-        """Draw on the pair of axes ``ax``, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         pair = drawing.panels(ax, 2, 1, "accuracy and log posterior", sharex=True, figsize=(6.4, 4.6))[:, 0]
         panels = [(self.accuracy, "accuracy"), (self.log_posterior, "mean log posterior")]
         for panel, (values, name) in zip(pair, panels, strict=True):
             self._draw(panel, values, name)
         pair[0].set_title(f"chosen: k = {self.chosen}", loc="left", fontsize="medium")
         pair[1].set_xlabel("number of neighbors k")
-        self.ax_, self.figure_ = pair, pair[0].figure
-        return self
+        return pair
 
     def _draw(self, panel: Any, values: np.ndarray, name: str) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -120,8 +119,7 @@ class KCurveDisplay:
 
 def _most_probable(y_prob: Any, classes: Any) -> np.ndarray:
     columns = np.asarray(y_prob).argmax(axis=1)
-    labels: np.ndarray = columns if classes is None else np.asarray(classes)[columns]
-    return labels
+    return columns if classes is None else np.asarray(classes)[columns]
 
 
 def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from nearsay.displays.voronoi import Frame
 MOST_THUMBNAILS = 150
 
 
-class NeighborhoodDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class NeighborhoodDisplay(drawing.Display):
     """One query in the plane with its neighbors, and the vote beside it.
 
     Build it with :meth:`from_estimator`; there is no ``from_predictions``,
@@ -38,24 +40,13 @@ class NeighborhoodDisplay:
     'low'
     """
 
-    def __init__(
-        self,
-        *,
-        points: np.ndarray,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        place: np.ndarray,
-        evidence: Any,
-        images: np.ndarray | None = None,
-        query_image: np.ndarray | None = None,
-    ) -> None:
-        self.points = points
-        self.labels = labels
-        self.classes = classes
-        self.place = place
-        self.evidence = evidence
-        self.images = images
-        self.query_image = query_image
+    points: np.ndarray
+    labels: np.ndarray
+    classes: np.ndarray
+    place: np.ndarray
+    evidence: Any
+    images: np.ndarray | None = None
+    query_image: np.ndarray | None = None
 
     @classmethod
     def from_estimator(
@@ -111,8 +102,8 @@ class NeighborhoodDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> NeighborhoodDisplay:
-        """Draw on ``ax``, or on a new figure, with the votes to the right."""
+    def _drawn(self, ax: Any) -> Any:
+        """The votes are drawn to the right."""
         frame = Frame.around(np.vstack([self.points, self.place]))
         ax = drawing.fresh_axes_for(frame) if ax is None else ax
         colors = drawing.class_colors(len(self.classes))
@@ -124,9 +115,8 @@ class NeighborhoodDisplay:
         drawing.quiet(ax)
         names = {int(number): drawing.as_written(self.classes[number]) for number in np.unique(self.labels)}
         drawing.name_classes(ax, names, colors, shapes=not self._all_are_images, below=True)
-        self.ax_, self.figure_ = ax, ax.figure
         self.vote_ax_ = self._draw_vote(ax, colors)
-        return self
+        return ax
 
     @property
     def _all_are_images(self) -> bool:

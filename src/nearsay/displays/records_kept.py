@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,13 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import ReliabilityBins, bins_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RecordDisplay(BinsDisplay):
     """The accuracy of past cases like an answer against that of the answers; on the diagonal records are accurate.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
-    ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars are 95 % intervals of the true share, the
-    legend the mean gap between the two. Records of few cases are
-    noisy. An answer unlike every past case has none, and is left out.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with ``ax=first.ax_`` several methods share the
+    axes. Points are bins of equal size, bars are 95 % intervals of the true share, the legend the mean gap between the
+    two. Records of few cases are noisy. An answer unlike every past case has none, and is left out.
 
     Attributes
     ----------
@@ -28,8 +28,6 @@ class RecordDisplay(BinsDisplay):
     gap : float
         The mean of \\|accuracy − confidence\\| over the answers.
     name : str
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> clf = ns.NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0], [5.0], [6.0]], list("aabb"))
@@ -40,10 +38,9 @@ class RecordDisplay(BinsDisplay):
 
     x_label = "share right among past cases like the answer"
 
-    def __init__(self, *, bins: ReliabilityBins, gap: float, name: str) -> None:
-        self.bins = bins
-        self.gap = gap
-        self.name = name
+    bins: ReliabilityBins
+    gap: float
+    name: str
 
     @classmethod
     def from_estimator(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nearsay.core.settings import check_whole
 from nearsay.displays import drawing
 from nearsay.displays.voronoi import Frame, VoronoiCells, voronoi_cells
 from nearsay.distances.named import as_distance
@@ -16,13 +18,13 @@ from nearsay.errors import InputError
 TINTS = (0.14, 0.46)
 
 
-class DecisionRegionsDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class DecisionRegionsDisplay(drawing.Display):
     """The predicted class at every point of the plane, and the training rows.
 
-    Build it with :meth:`from_estimator`; there is no ``from_predictions``,
-    because the classifier is evaluated on a grid. With one Euclidean neighbor
-    the regions are drawn as exact unions of Voronoi cells. A paler tint means a
-    lower probability.
+    Build it with :meth:`from_estimator`; there is no ``from_predictions``, because the classifier is evaluated on a
+    grid. With one Euclidean neighbor the regions are drawn as exact unions of Voronoi cells. A paler tint means a lower
+    probability.
 
     Attributes
     ----------
@@ -34,8 +36,6 @@ class DecisionRegionsDisplay:
         The probability of that class, where the classifier gives any.
     cells : VoronoiCells or None
         The cell of every distinct row.
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.displays import DecisionRegionsDisplay
@@ -45,30 +45,16 @@ class DecisionRegionsDisplay:
     3
     """
 
-    def __init__(
-        self,
-        *,
-        frame: Frame,
-        regions: np.ndarray,
-        sureness: np.ndarray | None,
-        cells: VoronoiCells | None,
-        cell_classes: np.ndarray | None,
-        points: np.ndarray,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        axis_names: tuple[str, str] | None = None,
-        images: np.ndarray | None = None,
-    ) -> None:
-        self.frame = frame
-        self.regions = regions
-        self.sureness = sureness
-        self.cells = cells
-        self.cell_classes = cell_classes
-        self.points = points
-        self.labels = labels
-        self.classes = classes
-        self.axis_names = axis_names
-        self.images = images
+    frame: Frame
+    regions: np.ndarray
+    sureness: np.ndarray | None
+    cells: VoronoiCells | None
+    cell_classes: np.ndarray | None
+    points: np.ndarray
+    labels: np.ndarray
+    classes: np.ndarray
+    axis_names: tuple[str, str] | None = None
+    images: np.ndarray | None = None
 
     @classmethod
     def from_estimator(
@@ -92,8 +78,7 @@ class DecisionRegionsDisplay:
             Where to draw; a new figure by default.
         """
         points = drawing.as_plane(X)
-        if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 2:
-            raise InputError(f"The resolution must be a whole number of at least 2; got {resolution!r}.")
+        check_whole("resolution", resolution, least=2)
         classes = _classes(estimator)
         labels = drawing.label_numbers(y, classes, count=len(points))
         pictures = None if images is None else drawing.as_images(images, count=len(points))
@@ -126,8 +111,7 @@ class DecisionRegionsDisplay:
         )
         return display.plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> DecisionRegionsDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         ax = drawing.fresh_axes_for(self.frame) if ax is None else ax
         colors = drawing.class_colors(len(self.classes))
         if self.cells is None or self.cell_classes is None:
@@ -139,8 +123,7 @@ class DecisionRegionsDisplay:
         drawing.quiet(ax)
         if self.axis_names is not None:
             ax.set(xlabel=drawing.as_written(self.axis_names[0]), ylabel=drawing.as_written(self.axis_names[1]))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def _draw_grid(self, ax: Any, colors: list[str]) -> None:
         low, high = TINTS

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from nearsay.posterior.evidence.records import likely_range
 CURVE = "reliability curve"
 
 
-class BinsDisplay:
+class BinsDisplay(drawing.Display):
     """Base of calibration plots: accuracy against confidence, in bins; the ideal is the diagonal."""
 
     bins: ReliabilityBins
@@ -25,21 +26,19 @@ class BinsDisplay:
         """The name of the curve in the legend."""
         raise NotImplementedError
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``, beside earlier curves, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
         draw_bins(ax, self.bins, self._legend, self.x_label)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(BinsDisplay):
     """Reliability diagram: accuracy against confidence, in bins; on the diagonal probabilities are calibrated.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
-    ``ax=first.ax_`` several methods share the axes. Points are bins of equal
-    size, bars are 95 % intervals of the true share, the
-    legend the expected calibration error.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with ``ax=first.ax_`` several methods share the
+    axes. Points are bins of equal size, bars are 95 % intervals of the true share, the legend the expected calibration
+    error.
 
     Attributes
     ----------
@@ -47,8 +46,6 @@ class ReliabilityDisplay(BinsDisplay):
         ``confidence``, ``accuracy`` and ``n_rows`` of each bin.
     calibration_error : float
     name : str
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> from nearsay.displays import ReliabilityDisplay
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
@@ -59,10 +56,9 @@ class ReliabilityDisplay(BinsDisplay):
 
     x_label = "confidence in the answer"
 
-    def __init__(self, *, bins: ReliabilityBins, calibration_error: float, name: str) -> None:
-        self.bins = bins
-        self.calibration_error = calibration_error
-        self.name = name
+    bins: ReliabilityBins
+    calibration_error: float
+    name: str
 
     @classmethod
     def from_estimator(

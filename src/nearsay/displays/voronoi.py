@@ -1,8 +1,7 @@
 """Voronoi cells of points, clipped to a frame.
 
-The points are mirrored at the four sides of the frame. A side is equally far
-from a point and its mirror image, so the sides become borders of cells: nothing
-has to be clipped afterwards, and a single point or points on a line are no
+The points are mirrored at the four sides of the frame. A side is equally far from a point and its mirror image, so the
+sides become borders of cells: nothing has to be clipped afterwards, and a single point or points on a line are no
 special case.
 """
 

@@ -1,12 +1,10 @@
 """The base class of distances: checking rows, measuring pairs, and the Euclidean form for fast search.
 
-A distance compares items of any kind. Most compare vectors, and of those many
-have a *Euclidean form*: a map of the rows after which the order by this
-distance is the order by Euclidean distance (cosine: rows scaled to length
-one). Searching can then use matrix products to rule rows out, and the rows
-that remain are measured by the distance itself, in float64, one pair at a
-time, always in the same order of operations. So a distance never depends on
-how many rows were measured together.
+A distance compares items of any kind. Most compare vectors, and of those many have a *Euclidean form*: a map of the
+rows after which the order by this distance is the order by Euclidean distance (cosine: rows scaled to length one).
+Searching can then use matrix products to rule rows out, and the rows that remain are measured by the distance itself,
+in float64, one pair at a time, always in the same order of operations. So a distance never depends on how many rows
+were measured together.
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ class Distance(ABC):
     def measure(self, Q: Any, X: Any, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         """Measure query i against rows ``candidates[i]``; write only where the row lies in ``X``.
 
-        Row numbers count from ``first``, the number of ``X[0]``. Numbers
-        outside ``X`` (−1 too) leave ``out`` as it is.
+        Row numbers count from ``first``, the number of ``X[0]``. Numbers outside ``X`` (−1 too) leave ``out`` as it is.
         """
         for i, rows in enumerate(candidates):
             inside = np.flatnonzero((rows >= first) & (rows < first + len(X)))

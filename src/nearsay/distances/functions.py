@@ -24,10 +24,9 @@ SIMILARITIES = (
 class FunctionDistance(Distance):
     """Any Python function of two items: of strings, images, sets or anything it accepts.
 
-    The items are passed to the function as they were given: the entries of a list, or
-    the rows of an array. It is called with the query first, once for every
-    pair, possibly from several threads (``nearsay.threads(1)`` if it is not thread-safe), and
-    must give a finite number of at least 0. It need not be symmetric, nor a metric.
+    The items are passed to the function as they were given: the entries of a list, or the rows of an array. It is
+    called with the query first, once for every pair, possibly from several threads (``nearsay.threads(1)`` if it is not
+    thread-safe), and must give a finite number of at least 0. It need not be symmetric, nor a metric.
 
     >>> FunctionDistance(lambda a, b: abs(len(a) - len(b)))("pear", "banana")
     2.0
@@ -153,18 +152,15 @@ def _compiled_loop(function: Any) -> Callable[[np.ndarray, np.ndarray, np.ndarra
             for r in range(X.shape[0]):
                 out[i, r] = function(Q[i], X[r])
 
-    loop: Callable[[np.ndarray, np.ndarray, np.ndarray], None] = fill
-    return loop
+    return fill
 
 
 class PrecomputedDistance(Distance):
     """Distances computed elsewhere: the collection *is* its square matrix of distances.
 
-    ``X[i, j]`` is the distance from row i to row j, at least 0. A query is a row of its
-    distances to every row of the collection, removed ones included, so queries
-    come as (queries × rows). The matrix need not be symmetric. Leaving one out
-    uses the matrix's own rows; a row is left out by its number, so the diagonal
-    does not matter.
+    ``X[i, j]`` is the distance from row i to row j, at least 0. A query is a row of its distances to every row of the
+    collection, removed ones included, so queries come as (queries × rows). The matrix need not be symmetric. Leaving
+    one out uses the matrix's own rows; a row is left out by its number, so the diagonal does not matter.
 
     >>> from nearsay import leave_one_out, nearest
     >>> matrix = [[0.0, 2.0, 9.0], [2.0, 0.0, 4.0], [9.0, 4.0, 0.0]]

@@ -115,9 +115,8 @@ class JensenShannon(ShareDistance):
 class KullbackLeibler(ShareDistance):
     """Σ p log(p/x), where p is the query and x the row (relative entropy).
 
-    **Not symmetric**: the first item is the query. Both are divided by their
-    sums and smoothed, p ← (p + smoothing) / (1 + smoothing · bins), so that a
-    bin that is empty in the row only does not make it infinitely far away.
+    **Not symmetric**: the first item is the query. Both are divided by their sums and smoothed, p ← (p + smoothing) /
+    (1 + smoothing · bins), so that a bin that is empty in the row only does not make it infinitely far away.
 
     Parameters
     ----------

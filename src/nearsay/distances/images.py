@@ -1,8 +1,7 @@
 """Distances between images: tangent distance and shape context. Items are flattened gray images.
 
-Both distances prepare every image once (its tangent plane, its contour) and
-then measure pairs. Each pair is measured by the same instructions, one by one
-or in a block, so results do not depend on what else is measured. They start no
+Both distances prepare every image once (its tangent plane, its contour) and then measure pairs. Each pair is measured
+by the same instructions, one by one or in a block, so results do not depend on what else is measured. They start no
 threads: a search distributes its queries.
 """
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_whole
 from nearsay.distances.distance import Distance
 from nearsay.distances.shape_context import Shape, describe_shape, shape_distance
 from nearsay.distances.tangent import TangentPlanes, tangent_planes
@@ -97,23 +97,20 @@ class ImageDistance(Distance):
 class TangentDistance(ImageDistance):
     """Tangent distance: invariant to small shifts, rotations, scalings and changes of stroke (Simard et al. 1998).
 
-    With x and y the two images blurred by a Gaussian, and Tx and Ty the
-    directions in which the seven transformations of ``tangent.TANGENTS`` would
-    move them,
+    With x and y the two images blurred by a Gaussian, and Tx and Ty the directions in which the seven transformations
+    of ``tangent.TANGENTS`` would move them,
 
         D(x, y) = min over a, b of |x + Tx·a − y − Ty·b|,
 
-    the distance between the planes that touch the images' curves of
-    transformations. It is at most the Euclidean distance, 0 from an image to
-    itself, and symmetric to the last bit when both sides may move.
+    the distance between the planes that touch the images' curves of transformations. It is at most the Euclidean
+    distance, 0 from an image to itself, and symmetric to the last bit when both sides may move.
 
     Parameters
     ----------
     shape : (height, width), default=None
         Shape of the images; None means square.
     sides : "both", "query" or "row", default="both"
-        Which image may move along its plane. One side alone is about four
-        times faster and a little less accurate.
+        Which image may move along its plane. One side alone is about four times faster and a little less accurate.
     sigma : float, default=0.7
         Width of the blur in pixels, at least 0.3. Wider blurs reach
         farther, but blur strokes that are closer than that.
@@ -170,16 +167,14 @@ class TangentDistance(ImageDistance):
 class ShapeContextDistance(ImageDistance):
     """Shape-context distance between the contours of two figures (Belongie et al. 2002).
 
-    For bright figures on a dark ground (0 or less). Up to ``n_points`` points
-    of each contour are matched one to one by their shape contexts, and the
-    row's figure is warped onto the query's by a thin-plate spline, three times.
-    The distance is
+    For bright figures on a dark ground (0 or less). Up to ``n_points`` points of each contour are matched one to one by
+    their shape contexts, and the row's figure is warped onto the query's by a thin-plate spline, three times. The
+    distance is
 
         D = context + 0.3 · bending + 1.6 · appearance
 
-    (see ``shape_context.shape_distance``). 0 from an image to itself; not
-    symmetric, since only the row is warped. Context and bending do not depend
-    on the position and size of a figure.
+    (see ``shape_context.shape_distance``). 0 from an image to itself; not symmetric, since only the row is warped.
+    Context and bending do not depend on the position and size of a figure.
 
     Parameters
     ----------
@@ -202,9 +197,7 @@ class ShapeContextDistance(ImageDistance):
 
     def __init__(self, shape: tuple[int, int] | None = None, *, n_points: int = 100) -> None:
         super().__init__(shape)
-        if isinstance(n_points, bool) or not isinstance(n_points, int | np.integer) or n_points < 4:
-            raise InputError(f"n_points must be a whole number of at least 4; got {n_points!r}.")
-        self.n_points = int(n_points)
+        self.n_points = check_whole("n_points", n_points, least=4)
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> np.ndarray:
         images = super().check(items, name=name, like=like)

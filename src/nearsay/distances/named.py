@@ -83,8 +83,7 @@ class NamedDistance:
 
     @classmethod
     def _from_saved(cls, fields: dict[str, Any]) -> Distance:
-        made: Distance = named_in_file(DISTANCES, fields.pop("name"))(**fields)
-        return made
+        return named_in_file(DISTANCES, fields.pop("name"))(**fields)
 
 
 def as_distance(distance: Any, **parameters: Any) -> Distance:
@@ -93,9 +92,8 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
     Parameters
     ----------
     distance : str, (str, dict), function or Distance
-        A name of ``DISTANCES`` or ``ALIASES``, alone or with its parameters; a
-        Python function of two items; a function of two vectors compiled by
-        numba; or a Distance, which is given back as it is.
+        A name of ``DISTANCES`` or ``ALIASES``, alone or with its parameters; a Python function of two items; a function
+        of two vectors compiled by numba; or a Distance, which is given back as it is.
     **parameters
         Parameters of a named distance, or further arguments of a Python function.
 

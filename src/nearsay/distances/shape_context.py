@@ -5,9 +5,8 @@
                                                      └── row's points, bent by a ◄────┘   three times
                                                          thin plate onto the query's
 
-The distance is measured after the row's shape has been warped onto the
-query's: the difference of the contexts, the bending energy of the plate, and
-the difference of the images around matched points.
+The distance is measured after the row's shape has been warped onto the query's: the difference of the contexts, the
+bending energy of the plate, and the difference of the images around matched points.
 """
 
 from __future__ import annotations
@@ -94,8 +93,7 @@ def _contour_angles(image: np.ndarray, points: np.ndarray) -> np.ndarray:
         map_coordinates(gaussian_filter(image, 1.0, order=order, mode="constant"), points.T, order=1)
         for order in ((1, 0), (0, 1))
     )
-    angles: np.ndarray = np.arctan2(down, right)
-    return angles
+    return np.arctan2(down, right)
 
 
 def _windows(image: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -106,8 +104,7 @@ def _windows(image: np.ndarray, points: np.ndarray) -> np.ndarray:
     weights = np.exp(-(offsets**2).sum(axis=1) / (2 * WINDOW_SIGMA**2))
     places = points[:, None, :] + offsets
     values = map_coordinates(image, places.reshape(-1, 2).T, order=1).reshape(len(points), -1)
-    windows: np.ndarray = values * np.sqrt(weights / weights.sum())
-    return windows
+    return values * np.sqrt(weights / weights.sum())
 
 
 def shape_distance(query: Shape, row: Shape) -> float:

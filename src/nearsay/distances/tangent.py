@@ -4,11 +4,10 @@
                   │
                   └──► the point that the plane touches
 
-An image moved by a small transformation traces a curve through the space of
-all images. Its direction at the start is a *tangent*, and for each of the
-seven transformations it is a simple product of the image's own derivatives
-(Simard, LeCun, Denker and Victorri 1998). Pixels alone have no derivative, so
-image and derivatives are those of the image blurred by a Gaussian.
+An image moved by a small transformation traces a curve through the space of all images. Its direction at the start is a
+*tangent*, and for each of the seven transformations it is a simple product of the image's own derivatives (Simard,
+LeCun, Denker and Victorri 1998). Pixels alone have no derivative, so image and derivatives are those of the image
+blurred by a Gaussian.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ TANGENTS = (
 class TangentPlanes(NamedTuple):
     """The blurred images, and an orthonormal basis of each tangent plane (None if no plane is needed).
 
-    ``points`` is (images × pixels), ``basis`` (images × 7 × pixels). A tangent
-    that depends on those before it has a basis vector of zeros, so that all
-    images have arrays of the same shape.
+    ``points`` is (images × pixels), ``basis`` (images × 7 × pixels). A tangent that depends on those before it has a
+    basis vector of zeros, so that all images have arrays of the same shape.
     """
 
     points: np.ndarray
@@ -73,9 +71,8 @@ def smoothed(images: np.ndarray, sigma: float) -> np.ndarray:
 def tangents(images: np.ndarray, sigma: float) -> np.ndarray:
     """The seven tangents of every image (images × height × width), in the order of ``TANGENTS``.
 
-    Gives (images × 7 × pixels). Rotations and scalings are about the middle of
-    the frame. Only directions matter: each image is first scaled to peak 1, so
-    that squares of very small or large values stay finite.
+    Gives (images × 7 × pixels). Rotations and scalings are about the middle of the frame. Only directions matter: each
+    image is first scaled to peak 1, so that squares of very small or large values stay finite.
 
     >>> ramp = np.tile(np.arange(9.0), (9, 1))  # brighter to the right, in even steps
     >>> np.round(tangents(ramp[None], sigma=1.0).reshape(7, 9, 9)[0, 4, 3:5] * 8, 2)

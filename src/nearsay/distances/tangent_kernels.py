@@ -1,8 +1,7 @@
 """Compiled loops of the tangent distance. Imported on first use only (numba).
 
-With d = x − y, and U and V orthonormal bases of the tangent planes at x and y,
-the squared distance between the planes is |d|² less the squared length of d's
-projection onto the span of both. All it needs are the inner products
+With d = x − y, and U and V orthonormal bases of the tangent planes at x and y, the squared distance between the planes
+is |d|² less the squared length of d's projection onto the span of both. All it needs are the inner products
 
              V      d
         U    M      p
@@ -117,9 +116,8 @@ def inner_products(U, V, d, out):  # type: ignore[no-untyped-def]
 def projected(products, schur, rest):  # type: ignore[no-untyped-def]
     """Squared length of d's projection onto the span of both planes: |p|² + rᵀ S⁺ r.
 
-    S = I − MᵀM and r = g − Mᵀp are what eliminating the first plane leaves of
-    the second. S is factored by Cholesky's method with the largest pivot first;
-    it ends where the planes share all remaining directions.
+    S = I − MᵀM and r = g − Mᵀp are what eliminating the first plane leaves of the second. S is factored by Cholesky's
+    method with the largest pivot first; it ends where the planes share all remaining directions.
     """
     n = TANGENTS
     total = 0.0

@@ -1,14 +1,11 @@
 """Compiled loops of the vector distances. Imported on first use only.
 
-All have one shape, ``kernel(Q, columns, [arguments,] out)``: ``Q`` is
-(queries × d), and ``columns`` is (d × rows), the rows transposed, so that the
-innermost loop runs over neighboring rows and is vectorized. Each distance is
-still summed coordinate by coordinate in order, as in a plain double loop,
-whatever else is measured.
+All have one shape, ``kernel(Q, columns, [arguments,] out)``: ``Q`` is (queries × d), and ``columns`` is (d × rows), the
+rows transposed, so that the innermost loop runs over neighboring rows and is vectorized. Each distance is still summed
+coordinate by coordinate in order, as in a plain double loop, whatever else is measured.
 
-Loops that need a power or a logarithm run pair by pair instead: vectorized,
-those may round differently, and a distance must not depend on what else is
-measured.
+Loops that need a power or a logarithm run pair by pair instead: vectorized, those may round differently, and a distance
+must not depend on what else is measured.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The vector distances in numpy, for few rows: nothing is compiled, and the bits are the same.
 
-The functions have the names and arguments of the loops in ``vector_kernels.py``.
-Columns are added one after the other, each for all queries and rows, so that a
-distance is summed in the order of its columns here too. Distances that need a
-power or a logarithm run the loops in Python: numpy's vectorized functions
-round differently.
+The functions have the names and arguments of the loops in ``vector_kernels.py``. Columns are added one after the other,
+each for all queries and rows, so that a distance is summed in the order of its columns here too. Distances that need a
+power or a logarithm run the loops in Python: numpy's vectorized functions round differently.
 """
 
 from __future__ import annotations

@@ -64,5 +64,4 @@ class ColumnQuantiles:
         shares = np.empty(columns.shape)
         for number, (start, stop) in enumerate(pairwise(self.starts)):
             shares[:, number] = np.interp(columns[:, number], self.values[start:stop], self.shares[start:stop])
-        scores: np.ndarray = ndtri(np.clip(shares, OUTERMOST, 1 - OUTERMOST))
-        return scores
+        return ndtri(np.clip(shares, OUTERMOST, 1 - OUTERMOST))

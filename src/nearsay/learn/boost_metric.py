@@ -60,8 +60,7 @@ class Comparisons:
         for pairs in row_blocks(len(squared), row_bytes=8 * Z.shape[1]):
             gaps = Z[self._first[pairs]] - Z[self._second[pairs]]
             np.einsum("ij,ij->i", gaps, gaps, out=squared[pairs])
-        margins: np.ndarray = squared[self._other] - squared[self._same]
-        return margins
+        return squared[self._other] - squared[self._same]
 
     def mean_difference(self, shares: np.ndarray) -> np.ndarray:
         """Σ shares · ((anchor − other)(anchor − other)ᵀ − (anchor − same)(anchor − same)ᵀ): (n_features, n_features).
@@ -73,8 +72,7 @@ class Comparisons:
         W = csr_array((weights, self._second, self._row_ends), shape=(n_rows, n_rows))
         sums = np.bincount(self._first, weights, n_rows) + np.bincount(self._second, weights, n_rows)
         crossed = X.T @ (W @ X)
-        difference: np.ndarray = (X.T * sums) @ X - crossed - crossed.T
-        return difference
+        return (X.T * sums) @ X - crossed - crossed.T
 
 
 class Round(NamedTuple):
@@ -132,15 +130,13 @@ def map_of(M: np.ndarray) -> np.ndarray:
     """
     values, vectors = np.linalg.eigh(M)
     kept = values > values[-1] * len(M) * np.finfo(np.float64).eps
-    L: np.ndarray = (vectors[:, kept] * np.sqrt(values[kept])).T
-    return L
+    return (vectors[:, kept] * np.sqrt(values[kept])).T
 
 
 class BoostMetric(LearnedMetric):
     """BoostMetric (Shen, Kim, Wang & van den Hengel 2009): a metric boosted on triplets of rows.
 
-    For triplets of a row, one of its class and one of another, with d² the squared distance
-    under M = LᵀL, the loss
+    For triplets of a row, one of its class and one of another, with d² the squared distance under M = LᵀL, the loss
 
         log mean exp(d²(row, same) − d²(row, other))  +  trace_penalty · trace M
 

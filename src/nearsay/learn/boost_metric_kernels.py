@@ -21,9 +21,8 @@ LAST_STEP = 1e-8
 def best_weight(log_shares, margins, penalty):  # type: ignore[no-untyped-def]
     """The weight w ≥ 0 at which log Σ shares · exp(−w · margins) + penalty · w is smallest.
 
-    The slope grows with w, so its zero lies between a weight with a negative
-    slope and one without. Newton's step is taken where it stays in between;
-    where it does not, the bracket is cut in half.
+    The slope grows with w, so its zero lies between a weight with a negative slope and one without. Newton's step is
+    taken where it stays in between; where it does not, the bracket is cut in half.
     """
     largest = 0.0
     for margin in margins:

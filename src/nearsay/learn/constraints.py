@@ -56,9 +56,8 @@ class Pairs(NamedTuple):
 def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState) -> Pairs:
     """Random pairs of rows: half of one class, half of two classes; no pair twice, in random order.
 
-    Every class gives equally many similar pairs, whatever its size, and every
-    two classes equally many dissimilar ones, as long as there are any. If ``n_pairs`` is at least
-    half of all pairs, they are drawn uniformly from all pairs.
+    Every class gives equally many similar pairs, whatever its size, and every two classes equally many dissimilar ones,
+    as long as there are any. If ``n_pairs`` is at least half of all pairs, they are drawn uniformly from all pairs.
 
     Parameters
     ----------
@@ -84,9 +83,8 @@ def near_pairs(
 ) -> Pairs:
     """As ``sample_pairs``, but of rows near each other, where a metric decides which rows are neighbors.
 
-    Half are a row and one of the ``n_neighbors`` nearest rows of its class,
-    half a row and one of as many nearest rows of other classes, by
-    Euclidean distance. Every class is equally often that of the first row.
+    Half are a row and one of the ``n_neighbors`` nearest rows of its class, half a row and one of as many nearest rows
+    of other classes, by Euclidean distance. Every class is equally often that of the first row.
 
     >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
     >>> pairs = near_pairs(X, labels, 4, 1, np.random.RandomState(0))
@@ -129,16 +127,14 @@ def _some_of_each_class(pairs: np.ndarray, labels: np.ndarray, n: int, random: n
     in_order, sizes = np.argsort(of_class, kind="stable"), np.bincount(of_class)
     turn = np.empty(len(pairs), np.int64)  # each pair's place among those of its class
     turn[in_order] = np.arange(len(pairs)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    chosen: np.ndarray = pairs[np.argsort(turn, kind="stable")[:n]]
-    return chosen
+    return pairs[np.argsort(turn, kind="stable")[:n]]
 
 
 def _distinct(pairs: np.ndarray) -> np.ndarray:
     """The pairs in order, each once, in whichever order its two numbers come."""
     low, high = np.sort(pairs, axis=1).T
     _, first_met = np.unique(low * (pairs.max(initial=0) + 1) + high, return_index=True)
-    kept: np.ndarray = pairs[np.sort(first_met)]
-    return kept
+    return pairs[np.sort(first_met)]
 
 
 def _mixed(similar: np.ndarray, dissimilar: np.ndarray, random: np.random.RandomState) -> Pairs:
@@ -158,8 +154,7 @@ def _draw(
     """At most ``n`` different pairs: (n, 2) places."""
     if n_possible <= 2 * n:  # drawing until the last pairs come up would take long
         every = all_pairs()
-        chosen: np.ndarray = every[random.permutation(len(every))[:n]]
-        return chosen
+        return every[random.permutation(len(every))[:n]]
     drawn = np.empty((0, 2), np.int64)
     while len(drawn) < n:
         drawn = _distinct(np.concatenate([drawn, some(n, random)]))
@@ -187,8 +182,7 @@ class _Classes:
         sizes = self.sizes[of_class]
         first = random.randint(sizes)
         second = (first + 1 + random.randint(sizes - 1)) % sizes
-        places: np.ndarray = np.column_stack([first, second]) + self.starts[of_class][:, None]
-        return places
+        return np.column_stack([first, second]) + self.starts[of_class][:, None]
 
     def some_dissimilar(self, n: int, random: np.random.RandomState) -> np.ndarray:
         """(n, 2) places: the first row's class is uniform, the second's uniform among the other classes."""

@@ -28,10 +28,9 @@ NEXT_OF_KIN = 0.4
 class ITML(LearnedMetric):
     """Information-theoretic metric learning (Davis, Kulis, Jain, Sra & Dhillon 2007).
 
-    Of all metrics in which similar pairs of rows are nearer than u and
-    dissimilar pairs farther than l (squared distances, with slack), the one
-    closest to the prior, by the LogDet divergence. Found by cyclic projections
-    onto the constraints.
+    Of all metrics in which similar pairs of rows are nearer than u and dissimilar pairs farther than l (squared
+    distances, with slack), the one closest to the prior, by the LogDet divergence. Found by cyclic projections onto the
+    constraints.
 
     Parameters
     ----------
@@ -134,8 +133,7 @@ class ITML(LearnedMetric):
         """The distance of the classes of each pair: 0 for the same class, 1 for others, or that of the taxonomy."""
         if self.taxonomy is None:
             return np.where(pairs.similar, 0.0, 1.0)
-        distances: np.ndarray = class_distances(self.taxonomy, classes)[labels[pairs.first], labels[pairs.second]]
-        return distances
+        return class_distances(self.taxonomy, classes)[labels[pairs.first], labels[pairs.second]]
 
     def _learn(self, prior: np.ndarray, constraints: Constraints) -> np.ndarray:
         M, duals = prior, np.zeros(len(constraints.signs))

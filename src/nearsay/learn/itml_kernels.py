@@ -1,9 +1,8 @@
 """The compiled loop of ITML. Imported on first use only (numba).
 
-A constraint changes M by a rank-one step, and the next constraint needs the
-changed M. The steps of some constraints are collected and added to M
-together, so that both M times the differences and the sum of the steps are
-matrix products.
+A constraint changes M by a rank-one step, and the next constraint needs the changed M. The steps of some constraints
+are collected and added to M together, so that both M times the differences and the sum of the steps are matrix
+products.
 """
 
 from __future__ import annotations

@@ -108,8 +108,7 @@ def unit_length(X: np.ndarray) -> np.ndarray:
            [0. , 0. ]])
     """
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    unit: np.ndarray = X / np.where(lengths > 0, lengths, 1.0)
-    return unit
+    return X / np.where(lengths > 0, lengths, 1.0)
 
 
 class Spanned:

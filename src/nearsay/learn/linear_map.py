@@ -45,14 +45,12 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Map the rows to the space in which Euclidean distance is the learned one: (n_rows, n_components)."""
         check_is_fitted(self, "components_")
         rows = checked_rows(self, X, dtype=(np.float64, np.float32), reset=False)
-        mapped: np.ndarray = rows @ self.components_.T.astype(rows.dtype, copy=False)
-        return mapped
+        return rows @ self.components_.T.astype(rows.dtype, copy=False)
 
     def get_mahalanobis_matrix(self) -> np.ndarray:
         """M = LᵀL, symmetric and without negative eigenvalues: (n_features, n_features)."""
         check_is_fitted(self, "components_")
-        matrix: np.ndarray = self.components_.T @ self.components_
-        return matrix
+        return self.components_.T @ self.components_
 
     def metric(self) -> Distance:
         """The learned metric as a distance for ``NeighborClassifier(metric=…)`` and every search."""
@@ -66,8 +64,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
         """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes.
 
-        Rows are sorted by content, so that random draws and sums do not depend on the order in which they were
-        passed.
+        Rows are sorted by content, so that random draws and sums do not depend on the order in which they were passed.
         """
         X, y = self._checked_rows_and_labels(X, y)
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
@@ -163,8 +160,7 @@ def distinct_columns(X: np.ndarray) -> np.ndarray:
         digest = blake2b((X[:, varying[place]] + 0.0).tobytes()).digest()  # -0.0 is 0.0
         copied[place] = digest in met
         met.add(digest)
-    distinct: np.ndarray = varying[~copied]
-    return distinct
+    return varying[~copied]
 
 
 def factor(M: np.ndarray) -> np.ndarray:
@@ -178,8 +174,7 @@ def factor(M: np.ndarray) -> np.ndarray:
     """
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     half = vectors * np.sqrt(np.sqrt(np.maximum(values, 0.0)))
-    root: np.ndarray = half @ half.T  # a matrix times its transpose is symmetric to the last bit
-    return root
+    return half @ half.T  # a matrix times its transpose is symmetric to the last bit
 
 
 class Report(Protocol):

@@ -53,8 +53,7 @@ def agreement(Y: csr_array, Z: csr_array) -> np.ndarray:
     """
     shared = (Y @ Z.T).toarray().astype(np.float64)
     total = np.asarray(Y.sum(axis=1)).reshape(-1, 1) + np.asarray(Z.sum(axis=1)).reshape(1, -1)
-    share: np.ndarray = 2 * shared / np.maximum(total, 1)
-    return share
+    return 2 * shared / np.maximum(total, 1)
 
 
 def swap_weights(
@@ -79,8 +78,7 @@ def swap_weights(
     a, b = np.asarray(better_place, dtype=np.float64), np.asarray(worse_place, dtype=np.float64)
     lost = np.exp2(better) - np.exp2(worse)
     discount = 1 / np.log2(1 + a) - np.where(b <= depth, 1 / np.log2(1 + b), 0.0)
-    weights: np.ndarray = np.where(a <= depth, lost * discount / ideal, rest)
-    return weights
+    return np.where(a <= depth, lost * discount / ideal, rest)
 
 
 def ideal_gain(agreements: np.ndarray, depth: int) -> float:
@@ -105,10 +103,9 @@ def draw_preferences(
 ) -> Preferences:
     """Draw preferences from keywords: for each row, pairs of other rows of different agreement, with weights.
 
-    For each row the others are ordered by ``agreement``, ties at random. Of all
-    pairs whose agreements differ, ``n_pairs`` are drawn uniformly, with
-    replacement. A row with no such pair (it has no keywords, or shares
-    equally many with all) gives none.
+    For each row the others are ordered by ``agreement``, ties at random. Of all pairs whose agreements differ,
+    ``n_pairs`` are drawn uniformly, with replacement. A row with no such pair (it has no keywords, or shares equally
+    many with all) gives none.
 
     Parameters
     ----------

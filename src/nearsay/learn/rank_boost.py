@@ -129,11 +129,10 @@ def _best_threshold(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n
 class RankBoostNeighbors(BaseEstimator):
     """Neighbors in an order learned from keywords by RankBoost (Cui et al. 2013).
 
-    Every feature space ranks the rows by its own distance. The score of a rank
-    in a space is learned from pairs of rows of which one shares more keywords
-    with a third. No distance is learned. The paper draws its preferences from
-    all pairs (``top=None``), and its NW-RNN gives them equal weights
-    (``weighting="equal"``); it does not state the number of rounds.
+    Every feature space ranks the rows by its own distance. The score of a rank in a space is learned from pairs of rows
+    of which one shares more keywords with a third. No distance is learned. The paper draws its preferences from all
+    pairs (``top=None``), and its NW-RNN gives them equal weights (``weighting="equal"``); it does not state the number
+    of rounds.
 
     Parameters
     ----------

@@ -118,5 +118,4 @@ def triplet_shares(triplets: Triplets, labels: np.ndarray, class_distances: np.n
     counts = np.ones(len(triplets.anchor))
     if class_distances is not None:
         counts = 0.5 + class_distances[labels[triplets.anchor], labels[triplets.other]]
-    shares: np.ndarray = counts / counts.sum()
-    return shares
+    return counts / counts.sum()

@@ -17,9 +17,8 @@ from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_un
 class WithinClassWhitening(LearnedMetric):
     """The metric M = S^(−power), where S is the covariance of rows around the mean of their class.
 
-    At ``power=1`` classes have the same variance in all directions, as in RCA and
-    LDA; ½ is often better for neighbors. Closed form, with few parameters: a baseline
-    for other learned metrics.
+    At ``power=1`` classes have the same variance in all directions, as in RCA and LDA; ½ is often better for neighbors.
+    Closed form, with few parameters: a baseline for other learned metrics.
 
     With ``pull`` the squared distance has a second term: the difference of the two rows' class scores by linear
     regression. With many columns that helps much.
@@ -31,11 +30,10 @@ class WithinClassWhitening(LearnedMetric):
     pull : float, default=0.0
         Weight of the second term: at 1 both terms have the same mean over all pairs of rows. Try 0.3 to 3.
     shrinkage : "auto" or float, default="auto"
-        S is mixed with this share, from 0 to 1, of the identity times the mean
-        variance. It decides how much directions without variance within classes count, for
-        example with more columns than rows. "auto" is the share of Ledoit and Wolf, which is
-        small if rows are many. Constant columns are left out of both; a query that differs
-        in one is measured as if the column had mean variance.
+        S is mixed with this share, from 0 to 1, of the identity times the mean variance. It decides how much directions
+        without variance within classes count, for example with more columns than rows. "auto" is the share of Ledoit
+        and Wolf, which is small if rows are many. Constant columns are left out of both; a query that differs in one is
+        measured as if the column had mean variance.
 
     Attributes
     ----------
@@ -145,8 +143,7 @@ def around_class_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | 
     """
     weights = np.ones(len(X)) if weights is None else weights
     means = class_sums(X, labels, weights) / np.bincount(labels, weights)[:, None]
-    centered: np.ndarray = X - means[labels]
-    return centered
+    return X - means[labels]
 
 
 def class_sums(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -169,8 +166,7 @@ def covariance(centered: np.ndarray, weights: np.ndarray | None = None) -> np.nd
     """
     weights = np.ones(len(centered)) if weights is None else weights
     scaled = np.sqrt(weights)[:, None] * centered  # a matrix times its own transpose is symmetric to the last bit
-    S: np.ndarray = scaled.T @ scaled / weights.sum()
-    return S
+    return scaled.T @ scaled / weights.sum()
 
 
 def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None, S: np.ndarray | None = None) -> float:
@@ -194,8 +190,7 @@ def shrunk(S: np.ndarray, shrinkage: float) -> np.ndarray:
     array([[0.9, 0. ],
            [0. , 0.1]])
     """
-    mixed: np.ndarray = (1 - shrinkage) * S + shrinkage * (S.trace() / len(S)) * np.eye(len(S))
-    return mixed
+    return (1 - shrinkage) * S + shrinkage * (S.trace() / len(S)) * np.eye(len(S))
 
 
 def trusted_covariance(centered: np.ndarray) -> np.ndarray:
@@ -218,5 +213,4 @@ def power_of(S: np.ndarray, exponent: float) -> np.ndarray:
         return np.eye(len(S))
     values = np.maximum(values, values[-1] * len(S) * np.finfo(np.float64).eps)
     half = vectors * values ** (exponent / 2)
-    power: np.ndarray = half @ half.T  # a matrix times its transpose is symmetric to the last bit
-    return power
+    return half @ half.T  # a matrix times its transpose is symmetric to the last bit

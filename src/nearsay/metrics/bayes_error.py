@@ -24,17 +24,13 @@ class BayesErrorRange(NamedTuple):
 def bayes_error_range(X: Any, y: Any, *, metric: Metric = "euclidean") -> BayesErrorRange:
     """Estimate the range of the Bayes error R*, the error that no classifier on these features can beat.
 
-    With C classes and enough rows, the error e of the nearest neighbor lies
-    between R* and R*·(2 − C/(C−1)·R*). Turned around:
-    (C−1)/C · (1 − √(1 − C/(C−1)·e)) ≤ R* ≤ e, with e the leave-one-out error
-    of the one nearest neighbor.
+    With C classes and enough rows, the error e of the nearest neighbor lies between R* and R*·(2 − C/(C−1)·R*). Turned
+    around: (C−1)/C · (1 − √(1 − C/(C−1)·e)) ≤ R* ≤ e, with e the leave-one-out error of the one nearest neighbor.
 
-    It assumes that rows are independent draws from the distribution of future
-    queries, and that there are enough of them that a row's nearest neighbor is
-    like the row itself; in many dimensions that takes very many rows, and with
-    too few both ends are too high. Near-duplicates in the data (frames of one
-    video, augmented images) make both far too low. The range is that of these
-    features and this distance, without the standard error of e, which is about
+    It assumes that rows are independent draws from the distribution of future queries, and that there are enough of
+    them that a row's nearest neighbor is like the row itself; in many dimensions that takes very many rows, and with
+    too few both ends are too high. Near-duplicates in the data (frames of one video, augmented images) make both far
+    too low. The range is that of these features and this distance, without the standard error of e, which is about
     √(e(1−e)/n) with n rows.
 
     An error above chance, (C−1)/C, counts as chance. One class alone gives (0, 0).

@@ -61,9 +61,8 @@ def keyword_measures(Y_true: Any, Y_pred: Any) -> dict[str, float]:
 def mean_average_precision(Y_true: Any, scores: Any) -> float:
     """Mean average precision: of the ranking of items by a word's score, averaged over words.
 
-    A word's average precision is the mean of the precision at the rank of each
-    item that has it. Items of equal score share the last of their ranks. Words
-    that no item has are left out.
+    A word's average precision is the mean of the precision at the rank of each item that has it. Items of equal score
+    share the last of their ranks. Words that no item has are left out.
 
     Parameters
     ----------

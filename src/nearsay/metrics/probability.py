@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearsay.core.arrays import as_labels, places_among
+from nearsay.core.settings import check_whole
 from nearsay.errors import InputError
 
 
@@ -102,11 +103,9 @@ def brier(p: Any, y: Any, *, classes: Any = None) -> float:
 def expected_calibration_error(p: Any, y: Any, *, classes: Any = None, n_bins: int = 15) -> float:
     """Expected calibration error: mean |confidence − accuracy| over bins of equal size; 0 is perfect.
 
-    The answer to a row is its most probable class (the first at ties), the
-    confidence its probability. Rows are sorted by confidence and cut into
-    ``n_bins`` bins of equal size, which are less noisy than bins of equal width.
-    Right answers of equal confidence are distributed evenly over their bins, so
-    the order of rows does not matter.
+    The answer to a row is its most probable class (the first at ties), the confidence its probability. Rows are sorted
+    by confidence and cut into ``n_bins`` bins of equal size, which are less noisy than bins of equal width. Right
+    answers of equal confidence are distributed evenly over their bins, so the order of rows does not matter.
 
     >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
     >>> round(expected_calibration_error(p, [0, 0, 0, 1], n_bins=2), 3)    # |1 − 0.9| and |0.5 − 0.6|
@@ -149,8 +148,7 @@ def bins_of(confidence: np.ndarray, right: np.ndarray, n_bins: int) -> Reliabili
     >>> bins_of(np.array([0.9, 0.6, 0.9, 0.6]), np.array([True, False, True, True]), n_bins=2)
     ReliabilityBins(confidence=array([0.6, 0.9]), accuracy=array([0.5, 1. ]), n_rows=array([2, 2]))
     """
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise InputError(f"n_bins must be a whole number of at least 1; got {n_bins!r}.")
+    check_whole("n_bins", n_bins, least=1)
     levels, level = np.unique(confidence, return_inverse=True)
     share_right = np.bincount(level, right, minlength=len(levels)) / np.bincount(level, minlength=len(levels))
 

@@ -93,11 +93,9 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, readi
     ----------
     y_true, y_pred : (n,) names of nodes; it does not matter which is which.
     reading : {"noroot", "inclusive", "literal"}, default="noroot"
-        Whether the node and the root are on the path. "noroot": the node, not
-        the root, so that answers which share nothing else score 0.
-        "inclusive": both. "literal": the root, not the node, as the paper on
-        hedging prints it; two breeds of dog then score 1, which cannot be how
-        its table was made.
+        Whether the node and the root are on the path. "noroot": the node, not the root, so that answers which share
+        nothing else score 0. "inclusive": both. "literal": the root, not the node, as the paper on hedging prints it;
+        two breeds of dog then score 1, which cannot be how its table was made.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -118,19 +116,16 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, readi
         covers, covered = taxonomy.covers_label(predicted, true), taxonomy.covers_label(true, predicted)
         common, longer = common - covers - (covered & ~covers), longer - 1
     # Only two roots have empty paths.
-    alike: np.ndarray = np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
-    return alike
+    return np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
 
 
 def lca_cost(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
     """The mean height of the lowest common ancestor (LCA) of answer and label.
 
-    The height of a node is the length of its longest path down to a leaf: 0 for
-    the true leaf, 1 for a sibling. For a right but less specific answer the LCA
-    is the answer, so "dog" costs the same as a wrong breed: this measures how bad
-    mistakes are and gives no credit for hedging. Use it to compare leaf answers,
-    and accuracy together with gain for hedged ones. A label that is an inner node
-    costs at least its own height.
+    The height of a node is the length of its longest path down to a leaf: 0 for the true leaf, 1 for a sibling. For a
+    right but less specific answer the LCA is the answer, so "dog" costs the same as a wrong breed: this measures how
+    bad mistakes are and gives no credit for hedging. Use it to compare leaf answers, and accuracy together with gain
+    for hedged ones. A label that is an inner node costs at least its own height.
 
     Parameters
     ----------
@@ -160,8 +155,7 @@ def f_scores(accuracy: Any, normalized_gain: Any) -> np.ndarray:
     """
     accuracy, gain = as_shares("accuracy", accuracy), as_shares("normalized_gain", normalized_gain)
     both = accuracy + gain
-    scores: np.ndarray = np.divide(2 * accuracy * gain, both, out=np.zeros(both.shape), where=both > 0)
-    return scores
+    return np.divide(2 * accuracy * gain, both, out=np.zeros(both.shape), where=both > 0)
 
 
 def best_f_score(curve: AccuracyCurve) -> float:

@@ -30,9 +30,8 @@ class NeighborIndex:
     Parameters
     ----------
     metric : str, (str, dict), function or Distance, default="euclidean"
-        A name (``nearsay.distances.DISTANCES`` lists them), a name with its parameters, a function of
-        two items, a numba function of two vectors (fast), or "precomputed":
-        then ``fit`` takes the square matrix of distances.
+        A name (``nearsay.distances.DISTANCES`` lists them), a name with its parameters, a function of two items, a
+        numba function of two vectors (fast), or "precomputed": then ``fit`` takes the square matrix of distances.
     search : str or search backend, default="auto"
         "exact", "trees", "approximate", "gpu", or "auto": the fastest that keeps the promise.
         ``chosen_`` says what was chosen and why.
@@ -193,8 +192,7 @@ class NeighborIndex:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
         """Read an index that ``save`` wrote: the same answers, the same row numbers."""
-        index: NeighborIndex = saved_objects.load(path, expect="NeighborIndex")
-        return index
+        return saved_objects.load(path, expect="NeighborIndex")
 
     def __repr__(self) -> str:
         name = self.metric[0] if isinstance(self.metric, tuple) else self.metric

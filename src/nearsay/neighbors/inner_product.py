@@ -118,5 +118,4 @@ class InnerProductIndex:
         """No row that is at least so far away has a product of more than this, as it is summed."""
         lengths = np.einsum("ij,ij->i", Q, Q) + self._longest
         rounding = (UNITS_A_COLUMN * Q.shape[1] + UNITS) * np.finfo(np.float64).eps * lengths
-        most: np.ndarray = (lengths - distances * distances) / 2 + rounding + Q.shape[1] * np.finfo(np.float64).tiny
-        return most
+        return (lengths - distances * distances) / 2 + rounding + Q.shape[1] * np.finfo(np.float64).tiny

@@ -76,8 +76,7 @@ def _nearest_in_batches(search: NeighborSearch, Q: Any, k: int) -> NeighborTable
 def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborTable:
     """The ``k`` nearest *other* rows of every row (or of ``rows``: numbers, or a mask).
 
-    A row is left out by its number, so its duplicates stay. A removed row has
-    no neighbors: −1 and +inf.
+    A row is left out by its number, so its duplicates stay. A removed row has no neighbors: −1 and +inf.
 
     >>> from nearsay.search.exact import ExactSearch
     >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])

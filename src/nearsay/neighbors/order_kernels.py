@@ -184,9 +184,8 @@ def _fill_means(distances, met, members, means):  # type: ignore[no-untyped-def]
 def few_classes_in_order(indices, distances, members, numbers, nearest, means):  # type: ignore[no-untyped-def]
     """The classes of each query by their nearest member, ties by its row number, and their means.
 
-    ``numbers``, ``nearest`` and ``means`` come filled with −1 and +inf. For few
-    classes: their ranks are counted, in float32, several at a time. What float32
-    cannot tell apart is put right afterward.
+    ``numbers``, ``nearest`` and ``means`` come filled with −1 and +inf. For few classes: their ranks are counted, in
+    float32, several at a time. What float32 cannot tell apart is put right afterward.
     """
     n_classes, n_members = distances.shape[1:]
     keys, classes = np.empty(n_classes, np.float32), np.empty(n_classes, np.int64)

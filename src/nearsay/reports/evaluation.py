@@ -14,6 +14,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.probability import accuracy, bins_of, macro_precision, macro_recall, mean_log_posterior
 from nearsay.posterior.evidence.records import likely_range
+from nearsay.posterior.sharded import ShardedClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 TARGET = 0.95
@@ -183,9 +184,37 @@ def _hedging(y: np.ndarray, p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy
 
 def _leaves(p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
     """Probabilities of classes as those of leaves; that of an inner node is divided among the leaves below it."""
-    spread: np.ndarray = p @ taxonomy.leaf_mass(names)
-    return spread
+    return p @ taxonomy.leaf_mass(names)
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
+
+
+def left_out_summary(classifier: ShardedClassifier) -> dict[str, Any]:
+    """``evaluation_summary`` of all rows by leave-one-out, without all probabilities in memory.
+
+    Four numbers are kept per row. Mistakes are in ``classifier.label_scores()``, which answers all rows again.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/0.npy", np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]))
+    >>> from nearsay.posterior.classifier import NeighborClassifier
+    >>> votes = ShardedClassifier(NeighborClassifier(1, posterior="proportional"))
+    >>> summary = left_out_summary(votes.fit(folder, list("aaabbb")))
+    >>> summary["n_right"], summary["n_items"]
+    (6, 6)
+    """
+    labels, names = classifier.labels_, classifier.classes_
+    predicted, sure, p_label = np.empty(len(labels), np.int64), np.empty(len(labels)), np.empty(len(labels))
+    counted = np.zeros(len(labels), np.bool_)
+    for rows, p in classifier.left_out_blocks():
+        known = labels[rows] >= 0  # classes whose rows all have weight 0 are left out
+        rows, p = rows[known], p[known]
+        predicted[rows], sure[rows] = p.argmax(axis=1), p.max(axis=1)
+        p_label[rows], counted[rows] = p[np.arange(len(p)), labels[rows]], True
+    predicted, sure, p_label, labels = predicted[counted], sure[counted], p_label[counted], labels[counted]
+    with np.errstate(divide="ignore"):
+        log_posterior = float(np.log(p_label).mean())
+    how = "Leave-one-out: each row was answered by all others."
+    return {"how": how, **answer_figures(names[labels], names[predicted], sure, names, log_posterior)}

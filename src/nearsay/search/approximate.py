@@ -3,13 +3,11 @@
     rows ──► all but a sample ──► structure ──► how much effort finds enough of the sample's ──► settings
         └──► the sample: rows the structure has not seen ──► true neighbors? (exact search) ──┘   for every k
 
-Recall is the share of the k true nearest that is found. It cannot be known
-from a setting, so it is measured: a few hundred rows are held out while the
-structure is built, their true neighbors come from exact search, and effort is
-raised until the measured recall, less two standard errors, is the one
-requested. Then the sample joins the others. All k up to ``LARGEST_K`` are settled in
-one go, because a search for many neighbors contains the search for fewer. And
-it is measured again on the queries that come (``running_recall_``).
+Recall is the share of the k true nearest that is found. It cannot be known from a setting, so it is measured: a few
+hundred rows are held out while the structure is built, their true neighbors come from exact search, and effort is
+raised until the measured recall, less two standard errors, is the one requested. Then the sample joins the others. All
+k up to ``LARGEST_K`` are settled in one go, because a search for many neighbors contains the search for fewer. And it
+is measured again on the queries that come (``running_recall_``).
 """
 
 from __future__ import annotations
@@ -166,8 +164,7 @@ class ApproximateSearch(StaticSearch):
         true = self._measured(Q, self._all.candidates(Q, k))
         reach = np.partition(true, k - 1, axis=1)[:, k - 1 : k]
         hits = np.count_nonzero(self._measured(Q, proposed) <= reach, axis=1)
-        shares: np.ndarray = np.minimum(hits, k) / k
-        return shares
+        return np.minimum(hits, k) / k
 
     def _warn_of_exact_search(self, k: int) -> None:
         warnings.warn(

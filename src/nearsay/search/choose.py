@@ -71,10 +71,8 @@ class Choice:
 def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | None = None) -> Choice:
     """Build the backend that ``search`` names, or for "auto" the one that should be fastest here.
 
-    Without a recall "auto" is always exact: which backend it takes changes the
-    time, never the answer. With one, nearly as many of the true neighbors are
-    enough, where that is faster. A backend that you pass is copied, never
-    changed.
+    Without a recall "auto" is always exact: which backend it takes changes the time, never the answer. With one, nearly
+    as many of the true neighbors are enough, where that is faster. A backend that you pass is copied, never changed.
 
     >>> print(choose("auto", as_distance("euclidean"), np.zeros((50, 3))))
     exact: 50 rows are searched fastest by looking at all of them
@@ -136,9 +134,8 @@ def _fastest(distance: Distance, X: Any, recall: float | None) -> tuple[str, str
 def tree_is_faster(n_rows: int, n_columns: int) -> bool:
     """Whether a kd tree should beat exact search.
 
-    Measured on evenly spread rows, k = 10, one thread, microseconds a query
-    (tree / exact): a tree wins as long as there are ten times as many rows for
-    every further column. Manhattan distance crosses over in the same places.
+    Measured on evenly spread rows, k = 10, one thread, microseconds a query (tree / exact): a tree wins as long as
+    there are ten times as many rows for every further column. Manhattan distance crosses over in the same places.
 
     ========= ======== ======== ========= ==========
     rows       2        5        8         12
@@ -149,9 +146,8 @@ def tree_is_faster(n_rows: int, n_columns: int) -> bool:
     1,000,000  12/1364  90/1570  595/1710 6003/1993
     ========= ======== ======== ========= ==========
 
-    Rows near a surface of few dimensions in a wide space can be worth a tree
-    too (16 columns of intrinsic dimension 4: 155/2302 for 1,000,000), but that
-    cannot be told from the shape.
+    Rows near a surface of few dimensions in a wide space can be worth a tree too (16 columns of intrinsic dimension 4:
+    155/2302 for 1,000,000), but that cannot be told from the shape.
 
     >>> tree_is_faster(10_000, 5), tree_is_faster(10_000, 6), tree_is_faster(500, 2)
     (True, False, False)

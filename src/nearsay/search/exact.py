@@ -31,9 +31,8 @@ ROWS_AT_ONCE = 1024
 class ExactSearch(Versioned):
     """Exact search, for any distance.
 
-    ``products`` is the type of the matrix products that rule rows out: "float32",
-    "int8", or "auto", the faster on this machine. It changes the time, never the
-    answer. ``limits`` is for tests.
+    ``products`` is the type of the matrix products that rule rows out: "float32", "int8", or "auto", the faster on this
+    machine. It changes the time, never the answer. ``limits`` is for tests.
 
     >>> search = ExactSearch("manhattan").fit([[0.0], [2.0], [5.0]])
     >>> search.candidates(np.array([[4.0]]), k=1)

@@ -84,16 +84,14 @@ class Graph(Structure):
 
     def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
         parameters = load_faiss().SearchParametersHNSW(efSearch=max(effort, n_wanted))
-        places: np.ndarray = self._index.search(Q, n_wanted, params=parameters)[1]
-        return places
+        return self._index.search(Q, n_wanted, params=parameters)[1]
 
 
 class InvertedLists(Structure):
     """Rows listed by the nearest of some centers (IVF): effort is how many lists are read.
 
-    The lists to read are chosen by exact search among the centers, so that an
-    answer does not depend on the queries beside it (faiss rounds differently
-    in large batches).
+    The lists to read are chosen by exact search among the centers, so that an answer does not depend on the queries
+    beside it (faiss rounds differently in large batches).
     """
 
     def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:

@@ -3,9 +3,8 @@
     writer   version 1 ──► a copy, changed ──► version 2 ──► …      one step from each to the next
     reader     └── snapshot: all of version 1, as long as it is needed
 
-A change never touches what a reader may hold. It is made on a copy whose parts
-are new where they differ, and takes effect in one step. So an answer is that of
-the collection before or after a change, and no reader waits for a writer.
+A change never touches what a reader may hold. It is made on a copy whose parts are new where they differ, and takes
+effect in one step. So an answer is that of the collection before or after a change, and no reader waits for a writer.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from nearsay.search.row_store import HeldRows
 class NeighborSearch(Protocol):
     """Proposes candidates; ``nearsay.neighbors`` measures and orders them.
 
-    ``exact`` promises that the k nearest rows, with ties by row number, are
-    always among the candidates.
+    ``exact`` promises that the k nearest rows, with ties by row number, are always among the candidates.
     """
 
     exact: bool

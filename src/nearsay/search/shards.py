@@ -163,8 +163,7 @@ class ShardedRows:
     def removed_in(self, shard: Shard) -> np.ndarray:
         """Which rows of a shard must not be found, counted from its first."""
         here = np.searchsorted(self.removed, [shard.first, shard.end])
-        numbers: np.ndarray = self.removed[here[0] : here[1]] - shard.first
-        return numbers
+        return self.removed[here[0] : here[1]] - shard.first
 
     def take(self, numbers: np.ndarray) -> np.ndarray:
         """The rows of these numbers, in that order."""

@@ -48,8 +48,7 @@ class Proposals:
     places : (n_queries, n_wanted) int64
         Places in the structure, nearest first; −1 where it has no more.
     certain : (n_queries,) int64
-        How many of them, from the left, are settled: no row that was not
-        proposed belongs before them.
+        How many of them, from the left, are settled: no row that was not proposed belongs before them.
     """
 
     places: np.ndarray
@@ -109,9 +108,8 @@ class LateRows:
 class StaticSearch(Versioned, ABC):
     """A backend over a structure that is built once.
 
-    A subclass defines which distances it supports (``why_not``), builds over
-    rows of given numbers (``build``), and answers ``candidates`` by ``settle``
-    with a function that proposes places in what it built.
+    A subclass defines which distances it supports (``why_not``), builds over rows of given numbers (``build``), and
+    answers ``candidates`` by ``settle`` with a function that proposes places in what it built.
     """
 
     exact: bool
@@ -291,5 +289,4 @@ def count_live(numbers: np.ndarray, certain: np.ndarray) -> np.ndarray:
     >>> count_live(np.array([[7, -1, 4], [5, 6, 8]]), np.array([2, 3]))
     array([1, 3])
     """
-    count: np.ndarray = ((numbers >= 0) & (np.arange(numbers.shape[1]) < certain[:, None])).sum(axis=1)
-    return count
+    return ((numbers >= 0) & (np.arange(numbers.shape[1]) < certain[:, None])).sum(axis=1)

@@ -1,11 +1,9 @@
 """Tree search: kd and ball trees in few dimensions, exact to the last tie.
 
-scikit-learn's trees measure in float64, but not necessarily in our order of
-operations, and which of several equally distant rows they return is arbitrary.
-So they are searched for a few rows more than needed. A tree skips a row only if a
-bound on its distance, off by rounding alone, exceeds the last distance it
-gave. Hence every row it gave that is nearer than the last one by more than
-rounding can blur is settled; where fewer than k are, the query goes to exact
+scikit-learn's trees measure in float64, but not necessarily in our order of operations, and which of several equally
+distant rows they return is arbitrary. So they are searched for a few rows more than needed. A tree skips a row only if
+a bound on its distance, off by rounding alone, exceeds the last distance it gave. Hence every row it gave that is
+nearer than the last one by more than rounding can blur is settled; where fewer than k are, the query goes to exact
 search.
 
 The blur b (``bounds.tree_blur``) is a relative error; with reach = how far the

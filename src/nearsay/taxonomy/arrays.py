@@ -138,15 +138,13 @@ class NodeArrays:
     @cached_property
     def _mass(self) -> np.ndarray:
         """(n_nodes,) number of leaves under each node, or their prior mass."""
-        mass: np.ndarray = (np.ones(self.n_leaves) if self.prior is None else self.prior) @ self.covers
-        return mass
+        return (np.ones(self.n_leaves) if self.prior is None else self.prior) @ self.covers
 
     @cached_property
     def _ancestry_keys(self) -> np.ndarray:
         """Every pair (node, ancestor or itself) as one number, sorted, for lookups."""
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.ancestry.indptr))
-        keys: np.ndarray = rows * self.n_nodes + self.ancestry.indices
-        return keys
+        return rows * self.n_nodes + self.ancestry.indices
 
     def covers_label(self, node_numbers: Any, label_numbers: Any) -> np.ndarray:
         """Whether each node is the label or an ancestor of it, so that the answer is right. A label may be any node.
@@ -162,8 +160,7 @@ class NodeArrays:
         keys = labels * self.n_nodes + nodes
         at = np.searchsorted(self._ancestry_keys, keys)
         # The largest key is (root, root), so a lookup never goes beyond the end.
-        covered: np.ndarray = self._ancestry_keys[at] == keys
-        return covered
+        return self._ancestry_keys[at] == keys
 
     def lca_numbers(self, a: Any, b: Any) -> np.ndarray:
         """(n,) the lowest common ancestor of each pair of nodes: the most informative one, the first at ties.
@@ -181,8 +178,7 @@ class NodeArrays:
         starts, information = common.indptr[:-1], self.information[common.indices]
         most = np.repeat(np.maximum.reduceat(information, starts), np.diff(common.indptr))
         nodes = np.where(information == most, common.indices, self.n_nodes).astype(np.int64)
-        numbers: np.ndarray = np.minimum.reduceat(nodes, starts).reshape(first.shape)
-        return numbers
+        return np.minimum.reduceat(nodes, starts).reshape(first.shape)
 
     def leaf_mass(self, labels: Any) -> Any:
         """Sparse (labels × leaves): each label's mass distributed over the leaves under it, by prior; rows sum to 1.

@@ -1,9 +1,8 @@
 """Topological order of the nodes of a taxonomy from (parent, child) pairs, with checks.
 
-The order depends only on the tree and the order of its leaves, not on the
-order of the pairs: leaves, then inner nodes by height (so that children come
-before their parents, and the root last), those of one height by the first leaf
-under them.
+The order depends only on the tree and the order of its leaves, not on the order of the pairs: leaves, then inner nodes
+by height (so that children come before their parents, and the root last), those of one height by the first leaf under
+them.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ def few(names: Iterable[Name]) -> str:
 def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any] | None, root: Name | None) -> Order:
     """(nodes in order, numbers of the parents of each) of the graph with these names and (parent, child) pairs.
 
-    ``names`` need not include those of the pairs. ``leaves`` sets the order of
-    the leaves; by default that of their first occurrence. ``root`` becomes the
-    parent of the nodes without parents. A pair may occur more than once.
+    ``names`` need not include those of the pairs. ``leaves`` sets the order of the leaves; by default that of their
+    first occurrence. ``root`` becomes the parent of the nodes without parents. A pair may occur more than once.
 
     >>> arrange([], [("pet", "dog"), ("pet", "cat")], leaves=None, root=None)
     (('dog', 'cat', 'pet'), ((2,), (2,), ()))

@@ -32,8 +32,7 @@ def load_taxonomy(name: str) -> Taxonomy:
     if name not in TAXONOMIES:
         raise unknown_name("taxonomy", name, TAXONOMIES)
     entry = TAXONOMIES[name]
-    taxonomy: Taxonomy = entry.read(entry.place(f"The taxonomy {name!r}") / entry.files[0])
-    return taxonomy
+    return entry.read(entry.place(f"The taxonomy {name!r}") / entry.files[0])
 
 
 def read_tin200(path: Path) -> Taxonomy:

@@ -1,8 +1,7 @@
 """A taxonomy: a tree of classes, or a directed acyclic graph in which a class may have several parents.
 
-Nodes are numbered once, leaves first, a child always before its parents, the
-root last. Everything else is arrays by node number, so that decisions are
-matrix products: node probabilities are ``p_leaf @ taxonomy.covers``.
+Nodes are numbered once, leaves first, a child always before its parents, the root last. Everything else is arrays by
+node number, so that decisions are matrix products: node probabilities are ``p_leaf @ taxonomy.covers``.
 """
 
 from __future__ import annotations
@@ -107,10 +106,9 @@ class Taxonomy(NodeArrays):
     ) -> Taxonomy:
         """The taxonomy of these paths, each a list of names from the root down, of any length.
 
-        A name that occurs under two parents is one node with two parents. With
-        ``by_path=True`` it is two nodes: each is then named by its whole path,
-        joined by "/". ``leaves`` and ``root`` as in :meth:`from_edges`; a
-        ``root`` put above named paths is no part of their names.
+        A name that occurs under two parents is one node with two parents. With ``by_path=True`` it is two nodes: each
+        is then named by its whole path, joined by "/". ``leaves`` and ``root`` as in :meth:`from_edges`; a ``root`` put
+        above named paths is no part of their names.
 
         >>> paths = [("fruit", "orange"), ("color", "orange"), ("color", "red")]
         >>> Taxonomy.from_paths(paths, root="word").leaves

@@ -15,10 +15,9 @@ FEW_CHILDREN = 4
 def drawn_as_text(taxonomy: NodeArrays, words: Mapping[Any, str]) -> str:
     """One line per node in its word, children below and to the right of their parent.
 
-    If that would be more than 70 lines, only the upper nodes are drawn, with
-    some children of each and the numbers of hidden children and leaves. A node
-    with several parents is drawn in full below the first one; the others refer
-    to that.
+    If that would be more than 70 lines, only the upper nodes are drawn, with some children of each and the numbers of
+    hidden children and leaves. A node with several parents is drawn in full below the first one; the others refer to
+    that.
     """
     root = taxonomy.n_nodes - 1
     return "\n".join([words[taxonomy.root], *_lines(taxonomy, words, root, _opened(taxonomy), "")])

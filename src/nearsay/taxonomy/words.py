@@ -23,10 +23,8 @@ def words_for_nodes(taxonomy: NodeArrays, words: Mapping[Any, str]) -> dict[Any,
     Parameters
     ----------
     words : {node: word}
-        Any node may have one. Of synonyms, "goldfish, Carassius auratus", the
-        first is taken; if two nodes would then have the same name, as many as
-        distinguish them. A leaf without a word keeps its name; other keys are
-        ignored.
+        Any node may have one. Of synonyms, "goldfish, Carassius auratus", the first is taken; if two nodes would then
+        have the same name, as many as distinguish them. A leaf without a word keeps its name; other keys are ignored.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"n0": {"n1": ["n4", "n5", "n6"], "n2": ["n7", "n8"], "n3": ["n9"]}})

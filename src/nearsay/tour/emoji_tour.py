@@ -20,6 +20,7 @@ import numpy as np
 from nearsay.collection.answers import Answer
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.suggest.suggestions import Mistake
+from nearsay.core.parallel import in_parallel
 from nearsay.data.datasets import load_dataset
 from nearsay.data.emoji_pictures import EmojiPictures
 from nearsay.describe.named import DESCRIPTORS
@@ -28,10 +29,11 @@ from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.tour.answer_cards import AnswerCard, Bar, check_picture, class_bars, save_cards
-from nearsay.tour.emoji_features import DESCRIBED_BY, describe, keywords_of
 from nearsay.tour.pick_examples import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
 
 ACCURACY = 0.9
+# Descriptors that need no extra package.
+DESCRIBED_BY = ("thumbnail", "hog")
 FLIPPED, LISTED = 10, 50
 WHO = "the tour"
 DRAWN = ("answer", "hedged", "keywords", "again")
@@ -321,8 +323,7 @@ class Tour:
         pictures, row = self.train, self.place.get(id)
         if row is None:
             pictures, row = self.queries, self.queries.ids.tolist().index(id)
-        image: np.ndarray = pictures.images[row]
-        return image
+        return pictures.images[row]
 
     def _show(self, step: str, row: int) -> Answer:
         self.shown[step] = row, self.answers[row]
@@ -362,3 +363,17 @@ def _folder(keep: str | os.PathLike[str] | None) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="nearsay-tour-") as temporary:
         yield Path(temporary) / "emoji"
+
+
+def describe(images: np.ndarray) -> dict[str, np.ndarray]:
+    """The features of every picture: {name: (n, columns) float32}."""
+    return {name: np.stack(in_parallel(DESCRIPTORS[name], images)).astype(np.float32) for name in DESCRIBED_BY}
+
+
+def keywords_of(pictures: EmojiPictures) -> list[list[str]]:
+    """The keywords of every picture."""
+    table = pictures.keywords
+    return [
+        [pictures.words[column] for column in table.indices[start:stop]]
+        for start, stop in zip(table.indptr[:-1], table.indptr[1:], strict=True)
+    ]

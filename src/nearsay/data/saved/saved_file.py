@@ -6,13 +6,11 @@ A saved file is an ordinary zip archive without compression::
     nearsay.json        {"format": 1, "kind": …, "version": …, "header": {…},
                          "arrays": {NAME: {"dtype": …, "shape": […], "sha256": …}}}
 
-``format`` numbers this layout; ``kind`` and ``version`` belong to what is saved
-(an index, a classifier). The checksum covers the whole .npy member; the JSON is
-covered by the archive's own CRC. Saving the same state gives the same bytes.
+``format`` numbers this layout; ``kind`` and ``version`` belong to what is saved (an index, a classifier). The checksum
+covers the whole .npy member; the JSON is covered by the archive's own CRC. Saving the same state gives the same bytes.
 
-A file may come from anyone: every size that it states is compared with the bytes
-that are there before memory is taken, so that opening it takes no more than a
-small multiple of its own size.
+A file may come from anyone: every size that it states is compared with the bytes that are there before memory is taken,
+so that opening it takes no more than a small multiple of its own size.
 """
 
 from __future__ import annotations
@@ -73,9 +71,8 @@ def save_state(
 ) -> None:
     """Write a file that ``open_state`` reads, completely or not at all: an older file stays until then.
 
-    ``header`` holds plain JSON values (numpy scalars become plain ones, tuples
-    become lists; where it ``is_plain``, it is not checked); ``arrays`` any
-    shape of numbers, texts or dates. Arrays are written block by block, so
+    ``header`` holds plain JSON values (numpy scalars become plain ones, tuples become lists; where it ``is_plain``, it
+    is not checked); ``arrays`` any shape of numbers, texts or dates. Arrays are written block by block, so
     memory-mapped ones need not fit in memory.
 
     >>> import tempfile

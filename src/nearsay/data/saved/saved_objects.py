@@ -37,16 +37,13 @@ NAMES = {savable.where: name for name, savable in SAVABLE.items()}
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, or another object of nearsay's, to one file.
 
-    Arrays and JSON with checksums, never pickle: opening a file runs no code that
-    the file brings. ``nearsay.load`` gives the object back, with the same
-    answers. Structures that can be built again from the rows (a tree, a graph)
-    are built again then.
+    Arrays and JSON with checksums, never pickle: opening a file runs no code that the file brings. ``nearsay.load``
+    gives the object back, with the same answers. Structures that can be built again from the rows (a tree, a graph) are
+    built again then.
 
-    What is not data cannot be saved: a metric or a posterior that is a function
-    or a class of your own, rows that lie in files elsewhere (shards: save the
-    settings, and fit again where the rows are), a model of
-    another library than scikit-learn, or one of scikit-learn that is made of
-    compiled parts (a tree).
+    What is not data cannot be saved: a metric or a posterior that is a function or a class of your own, rows that lie
+    in files elsewhere (shards: save the settings, and fit again where the rows are), a model of another library than
+    scikit-learn, or one of scikit-learn that is made of compiled parts (a tree).
 
     >>> import tempfile
     >>> from pathlib import Path

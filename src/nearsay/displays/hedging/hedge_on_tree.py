@@ -130,9 +130,8 @@ def hedge_on_tree(
 ) -> HedgeOnTree:
     """Probability, information and reward of each node for one query, and the node that a rule chooses.
 
-    Only nodes of probability ``share`` or more are listed, and the paths to the
-    answer, the most probable leaf and the true label. Nodes that cover the same
-    leaves as a descendant are left out, except for the root and these three.
+    Only nodes of probability ``share`` or more are listed, and the paths to the answer, the most probable leaf and the
+    true label. Nodes that cover the same leaves as a descendant are left out, except for the root and these three.
 
     Parameters
     ----------
@@ -266,5 +265,4 @@ def _is_redundant(node: int, taxonomy: Taxonomy) -> bool:
 def _votes_of_nodes(votes: Mapping[Any, int], taxonomy: Taxonomy) -> np.ndarray:
     """(n_nodes,) the number of votes for the node or a descendant, each counted once."""
     counts = np.fromiter(votes.values(), np.int64, len(votes))
-    total: np.ndarray = counts @ taxonomy.ancestry[taxonomy.check_labels(list(votes))]
-    return total
+    return counts @ taxonomy.ancestry[taxonomy.check_labels(list(votes))]

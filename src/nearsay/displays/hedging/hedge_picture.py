@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nearsay.decision.branches import branch_of
@@ -19,22 +20,19 @@ DOT = 7.0  # points
 MOST_LETTERS = 48
 
 
-class HedgeDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class HedgeDisplay(drawing.Display):
     """The relevant part of the tree for one query, a line for each node, with the answer in color.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`. The answer is blue, or orange where it
-    is known to be wrong. Next to each node: its votes, its probability, its bits,
-    and as a bar the reward of DARTS, probability × (bits + shift); for another
-    rule the probability, with the threshold as a dashed line. Nodes less probable
-    than ``share`` are not drawn, except for the paths to the answer, the most
-    probable leaf and the true label.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. The answer is blue, or orange where it is known to
+    be wrong. Next to each node: its votes, its probability, its bits, and as a bar the reward of DARTS, probability ×
+    (bits + shift); for another rule the probability, with the threshold as a dashed line. Nodes less probable than
+    ``share`` are not drawn, except for the paths to the answer, the most probable leaf and the true label.
 
     Attributes
     ----------
     hedge : HedgeOnTree
         What is drawn, as plain values.
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -47,8 +45,7 @@ class HedgeDisplay:
     ('dog', 3, 2)
     """
 
-    def __init__(self, *, hedge: HedgeOnTree) -> None:
-        self.hedge = hedge
+    hedge: HedgeOnTree
 
     @classmethod
     def from_estimator(
@@ -136,8 +133,7 @@ class HedgeDisplay:
         )
         return cls(hedge=hedge).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> HedgeDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         nodes = self.hedge.nodes
         columns, bars_at = self._columns()
         width, height = bars_at + BAR + BEHIND, (len(nodes) + 1.1) * ROW
@@ -157,8 +153,7 @@ class HedgeDisplay:
         ax.set_axis_off()
         title = drawing.as_written(drawing.in_lines(self.hedge.headline, int(width / LETTER)))
         ax.set_title(title, loc="left", fontsize=POINTS_OF_LETTERS, color=drawing.INK)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def _columns(self) -> tuple[dict[str, float], float]:
         """The right ends of the columns of numbers, and the start of the bars."""

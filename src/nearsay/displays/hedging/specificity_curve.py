@@ -22,7 +22,7 @@ FEW_POINTS = 25
 MARK = 8.0
 
 
-class AccuracySpecificityDisplay:
+class AccuracySpecificityDisplay(drawing.Display):
     """Normalized gain against accuracy, a line for each method: further up and to the right is better.
 
     Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_curves`.
@@ -35,8 +35,6 @@ class AccuracySpecificityDisplay:
         The required accuracy.
     at_target : dict of method: (accuracy, normalized gain)
         The most specific point with an accuracy of at least ``target``, for methods that have one.
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> curves = {"hedged": ([0.5, 0.75, 1.0], [0.5, 0.5, 0.25]), "flat": ([0.5], [0.5])}
     >>> AccuracySpecificityDisplay.from_curves(curves, target=0.7).at_target
@@ -96,7 +94,7 @@ class AccuracySpecificityDisplay:
         y_prob : (n, n_leaves) probabilities in the order of ``taxonomy.leaves``, or {method: such probabilities}
             Those of one method are named by the rule.
         taxonomy : Taxonomy
-        rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
+        rule : {"darts", "fixed-threshold", "flat-reject"}, default="darts"
         published, target, ax
             As in ``from_curves``.
         """
@@ -135,8 +133,7 @@ class AccuracySpecificityDisplay:
             target=target,
         ).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> AccuracySpecificityDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         ax = drawing.fresh_axes(7.0, 4.4) if ax is None else ax
         if self.target is not None:
             ax.axhline(self.target, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
@@ -158,8 +155,7 @@ class AccuracySpecificityDisplay:
         ax.set_axisbelow(True)
         drawing.quiet(ax)
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, handlelength=3.0)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
 
 def measured_curve(y: Any, p_leaf: Any, taxonomy: Taxonomy, rule: str) -> AccuracyCurve:

@@ -39,13 +39,13 @@ class Layout:
         return self.points >= SMALLEST_POINTS
 
 
-class TaxonomyDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class TaxonomyDisplay(drawing.Display):
     """A tree from left to right; a second parent is joined by a dashed line.
 
-    Build it with :meth:`from_taxonomy`, or, for the answer to one row,
-    with :meth:`from_estimator` or :meth:`from_predictions`. Letters shrink with the number of
-    leaves; where they would be too small to read (from about 300 leaves on), only
-    the shape is drawn, and what is highlighted is named.
+    Build it with :meth:`from_taxonomy`, or, for the answer to one row, with :meth:`from_estimator` or
+    :meth:`from_predictions`. Letters shrink with the number of leaves; where they would be too small to read (from
+    about 300 leaves on), only the shape is drawn, and what is highlighted is named.
 
     Attributes
     ----------
@@ -53,8 +53,6 @@ class TaxonomyDisplay:
     values : (n_nodes,) or None
         Values of the nodes; NaN for none.
     highlight : tuple of node names
-    figure_, ax_
-        The matplotlib figure and axes, set by ``plot``.
 
     >>> import nearsay as ns
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
@@ -63,10 +61,9 @@ class TaxonomyDisplay:
     array([ 2.,  1., nan,  3., nan])
     """
 
-    def __init__(self, *, taxonomy: Taxonomy, values: np.ndarray | None, highlight: tuple[Any, ...]) -> None:
-        self.taxonomy = taxonomy
-        self.values = values
-        self.highlight = highlight
+    taxonomy: Taxonomy
+    values: np.ndarray | None
+    highlight: tuple[Any, ...]
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> TaxonomyDisplay:
@@ -126,8 +123,7 @@ class TaxonomyDisplay:
         taxonomy.check_labels(names)
         return cls(taxonomy=taxonomy, values=_as_values(values, taxonomy), highlight=names).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> TaxonomyDisplay:
-        """Draw on ``ax``, or on a new figure."""
+    def _drawn(self, ax: Any) -> Any:
         words = self._words()
         layout = lay_out(self.taxonomy, words)
         ax = drawing.fresh_axes(layout.width, layout.height) if ax is None else ax
@@ -138,8 +134,7 @@ class TaxonomyDisplay:
             self._write(ax, layout, node, words[node], highlighted=marked[node] == 2)
         ax.set(xlim=(0, layout.width), ylim=(layout.height, 0))
         ax.set_axis_off()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return ax
 
     def _words(self) -> list[str]:
         names = [drawing.shortened(word, MOST_LETTERS) for word in self.taxonomy.node_words.values()]

@@ -1,8 +1,7 @@
 """L-BFGS for nonsmooth functions, with a weak Wolfe line search.
 
-At a kink the slope jumps, so the usual line search finds no step that ends with
-a slope near zero. This one requires only that the value has fallen enough and
-that the slope is less steep (weak Wolfe conditions, Lewis & Overton 2013);
+At a kink the slope jumps, so the usual line search finds no step that ends with a slope near zero. This one requires
+only that the value has fallen enough and that the slope is less steep (weak Wolfe conditions, Lewis & Overton 2013);
 bisection finds such a step on any kink.
 """
 

@@ -6,27 +6,24 @@
                  target         ┊ room  ┊
           └──── listed: all of other classes ────┘
 
-Lists are made with some room, by matrix products over blocks of rows. While a
-map L changes, rows move; as long as none can have come in from beyond the room,
-by the triangle inequality, the lists hold every impostor, and a loss summed
-over them is the loss over all. (Molecular dynamics calls these Verlet lists.)
+Lists are made with some room, by matrix products over blocks of rows. While a map L changes, rows move; as long as none
+can have come in from beyond the room, by the triangle inequality, the lists hold every impostor, and a loss summed over
+them is the loss over all. (Molecular dynamics calls these Verlet lists.)
 
 A GPU makes the lists if there is one and the lists are long enough.
 
-A row has none or thousands of impostors, so this is a search within a radius.
-A search for the k nearest, with k large enough for the most crowded row,
-would take ten times as long.
+A row has none or thousands of impostors, so this is a search within a radius. A search for the k nearest, with k large
+enough for the most crowded row, would take ten times as long.
 """
 
 from __future__ import annotations
 
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nearsay.errors import require
-from nearsay.learn.lmnn.gpu_impostors import GpuImpostors
 from nearsay.search.gpu.gpu_search import fits_gpu
 
 # Share of the reach that is added as room. More makes longer lists, less makes new ones more often.
@@ -140,5 +137,47 @@ class ImpostorLists:
 
 def squares(rows: np.ndarray) -> np.ndarray:
     """The squared length of every row."""
-    lengths: np.ndarray = np.einsum("ij,ij->i", rows, rows)
-    return lengths
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+class GpuImpostors:
+    """Rows on a GPU, and the threshold at which others are listed.
+
+    Parameters
+    ----------
+    Z, half_squares : (n_rows, n_components) and (n_rows,) float32
+    bars : for each row that gets a list, the least product, less half a square, of a row that is listed
+    """
+
+    def __init__(self, torch: Any, device: str, Z: np.ndarray, half_squares: np.ndarray, bars: np.ndarray) -> None:
+        self._torch = torch
+        self._Z, self._half_squares, self._bars = (
+            torch.from_numpy(numbers).to(device) for numbers in (Z, half_squares, bars)
+        )
+        self._columns = torch.arange(len(Z), device=device)
+
+    def listed(
+        self, block: slice, rows: np.ndarray, starts: np.ndarray, stops: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where the list of each of the ``rows`` ends, and the rows listed, one list after the other."""
+        torch, device = self._torch, self._Z.device
+        rows_on_gpu, starts_on_gpu, stops_on_gpu = (
+            torch.from_numpy(numbers).to(device)[:, None] for numbers in (rows, starts, stops)
+        )
+        products = _in_float32(torch, self._Z[rows_on_gpu[:, 0]], self._Z)
+        near = ~(products - self._half_squares < self._bars[block, None])  # what overflowed is listed
+        near &= (self._columns < starts_on_gpu) | (self._columns >= stops_on_gpu)
+        ends = near.sum(dim=1).cumsum(0).cpu().numpy()
+        return ends, near.nonzero()[:, 1].to(torch.int32).cpu().numpy()
+
+
+def _in_float32(torch: Any, A: Any, B: Any) -> Any:
+    """A Bᵀ in full float32 precision, whatever the global setting of torch."""
+    if A.device.type != "cuda":
+        return A @ B.T
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return A @ B.T
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

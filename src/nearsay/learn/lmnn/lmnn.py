@@ -24,15 +24,13 @@ MARGIN_OF_TWINS = 0.5
 class LMNN(LearnedMetric):
     """Large margin nearest neighbors (Weinberger & Saul 2009).
 
-    A row should be near its targets, the ``n_neighbors`` nearest rows of its
-    class by Euclidean distance, and farther from every row of another class
-    than from its targets, by a margin:
+    A row should be near its targets, the ``n_neighbors`` nearest rows of its class by Euclidean distance, and farther
+    from every row of another class than from its targets, by a margin:
 
         (1 − push) Σ d²(i, j)  +  push Σ [margin + d²(i, j) − d²(i, l)]₊
 
-    over all rows i, targets j and rows l of other classes. This is convex in
-    M = LᵀL. The unit of X does not matter: M for c·X is that for X divided
-    by c², so learned distances are the same.
+    over all rows i, targets j and rows l of other classes. This is convex in M = LᵀL. The unit of X does not matter: M
+    for c·X is that for X divided by c², so learned distances are the same.
 
     Parameters
     ----------
@@ -53,8 +51,7 @@ class LMNN(LearnedMetric):
         descent starts from the principal components. None: as many as X has columns.
     shrinkage : float from 0 to 1, default=0.0
         Share of the Euclidean metric (in the scale in which targets are as far) that is mixed into M in the end. With
-        few rows a class and many columns, a share such as ⅓ avoids overfitting. Not together with
-        ``n_components``.
+        few rows a class and many columns, a share such as ⅓ avoids overfitting. Not together with ``n_components``.
     taxonomy : Taxonomy, optional
         Its nodes include every class. Classes far apart in it then need a larger margin than close ones, with the
         same mean over all: confusing them is the worse mistake.
@@ -145,8 +142,7 @@ class LMNN(LearnedMetric):
         grown = MARGIN_OF_TWINS + class_distances(self.taxonomy, classes)
         mean = grown[~np.eye(len(classes), dtype=bool)].mean()
         np.fill_diagonal(grown, mean)
-        margins: np.ndarray = self.margin * grown / mean
-        return margins
+        return self.margin * grown / mean
 
     def _check_parameters(self, n_features: int) -> None:
         check_whole("n_neighbors", self.n_neighbors, least=1)

@@ -60,8 +60,7 @@ def mixed_with_euclidean(M: np.ndarray, problem: LMNNProblem, share: float) -> n
     spread = scatter_of_targets(problem.X, np.arange(len(problem.X)), problem.targets)
     if not np.trace(spread) > 0:  # targets are duplicates: any scale will do
         spread = np.eye(len(M))
-    mixed: np.ndarray = (1 - share) * M + share * np.vdot(M, spread) / np.trace(spread) * np.eye(len(M))
-    return mixed
+    return (1 - share) * M + share * np.vdot(M, spread) / np.trace(spread) * np.eye(len(M))
 
 
 def _over_some(

@@ -93,8 +93,7 @@ class _Measured:
             self.whole_class(pairs[~decided])
 
     def _class_of(self, pairs: np.ndarray) -> np.ndarray:
-        numbers: np.ndarray = self._classes.numbers[pairs // self._n_near, pairs % self._n_near]
-        return numbers
+        return self._classes.numbers[pairs // self._n_near, pairs % self._n_near]
 
     def _candidates(self, pairs: np.ndarray, candidates: np.ndarray) -> None:
         Q = self._queries.take(pairs // self._n_near)
@@ -127,8 +126,7 @@ class RowsByClass:
 
     def sizes(self, numbers: np.ndarray) -> np.ndarray:
         """How many rows each of these classes has."""
-        sizes: np.ndarray = self._starts[numbers + 1] - self._starts[numbers]
-        return sizes
+        return self._starts[numbers + 1] - self._starts[numbers]
 
     def listed(self, numbers: np.ndarray) -> np.ndarray:
         """The row numbers of each of these classes, one line each, padded with −1."""
@@ -150,5 +148,4 @@ def means_of_nearest(far: np.ndarray, members: np.ndarray) -> np.ndarray:
     nearest = np.sort(far, axis=1)[:, : members[-1]]
     counts = np.minimum(members, np.count_nonzero(nearest < np.inf, axis=1)[:, None])
     sums = np.cumsum(nearest, axis=1)  # from left to right: ``np.sum`` would change the order with the length
-    means: np.ndarray = np.take_along_axis(sums, counts - 1, axis=1) / counts
-    return means
+    return np.take_along_axis(sums, counts - 1, axis=1) / counts

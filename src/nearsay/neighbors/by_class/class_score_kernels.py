@@ -5,10 +5,9 @@
      │      ant   │ · · · · · · · ·        is made for many of them at once, and one class
      ▼      bee   │ · · · · · · · ·        is a stretch of lines
 
-As in ``screening/shortlist_kernels.py`` scores are ``half_norms − products``, and everything within
-a query's slack is kept: what is found is measured later. Lines may come in any
-order, but those of one class must follow each other. Imported on first use
-only (numba).
+As in ``screening/shortlist_kernels.py`` scores are ``half_norms − products``, and everything within a query's slack is
+kept: what is found is measured later. Lines may come in any order, but those of one class must follow each other.
+Imported on first use only (numba).
 """
 
 from __future__ import annotations
@@ -222,10 +221,9 @@ def _best_lines(products, half_norms, start, stop, best, places, scores, carried
 def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, places, listed_rows, counts):  # type: ignore[no-untyped-def]
     """Add to ``listed_rows`` what can be among the m best of each class.
 
-    ``bounds`` are the m-th best scores so far of the class of the last line
-    seen, +inf where the first line here is of another. ``best`` and ``places``
-    are room for m + 1 lines of each query. A query whose count reaches the last
-    place of ``listed_rows`` had more such rows than there was room for.
+    ``bounds`` are the m-th best scores so far of the class of the last line seen, +inf where the first line here is of
+    another. ``best`` and ``places`` are room for m + 1 lines of each query. A query whose count reaches the last place
+    of ``listed_rows`` had more such rows than there was room for.
     """
     n_queries, m = products.shape[1], best.shape[0] - 1
     last = listed_rows.shape[1] - 1

@@ -255,16 +255,14 @@ class GroupedRows:
         """The rows at these places in the order of classes, as the collection holds them."""
         if self._in_order is not None:
             return self._in_order[places]
-        taken: np.ndarray = self.rows.take(self.order[places])
-        return taken
+        return self.rows.take(self.order[places])
 
     @cached_property
     def _in_order(self) -> np.ndarray | None:
         """A copy of all rows in order, where that takes little memory: they are fetched for every block of queries."""
         if self.rows.items.nbytes > KEEP_UP_TO:
             return None
-        kept: np.ndarray = self.rows.take(self.order)
-        return kept
+        return self.rows.take(self.order)
 
     def prepared_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """All rows in order, in float32, and half their squared norms."""
@@ -302,8 +300,7 @@ def list_best_of_all(products: np.ndarray, half_norms: np.ndarray, numbers: np.n
 
 def _rounded_up(slack: np.ndarray) -> np.ndarray:
     """In float32, so that adding it there keeps what float64 would."""
-    up: np.ndarray = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
-    return up
+    return np.nextafter(slack.astype(np.float32), np.float32(np.inf))
 
 
 class _QueryRows:

@@ -44,8 +44,7 @@ class RowGroups:
     def size_of(self, rows: np.ndarray) -> np.ndarray:
         """How many live rows the group of each of these rows has, itself among them."""
         number = self.number[rows]
-        size: np.ndarray = np.where(number < 0, 1, self._starts[number + 1] - self._starts[number])
-        return size
+        return np.where(number < 0, 1, self._starts[number + 1] - self._starts[number])
 
     def of(self, number: int) -> np.ndarray:
         """The rows of a group of several."""
@@ -54,8 +53,7 @@ class RowGroups:
     def are_of_one(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Where the row of a line and another row are of one group: (n_lines, n_others); never for −1."""
         mine = self.number[rows][:, None]
-        same: np.ndarray = (mine >= 0) & (others >= 0) & (self.number[others] == mine)
-        return same
+        return (mine >= 0) & (others >= 0) & (self.number[others] == mine)
 
 
 class SmallGroups:

@@ -1,9 +1,8 @@
 """The compiled passes over the products of a small collection. Imported on first use only (numba).
 
-As in ``class_score_kernels.py`` a line of the products is a row of the collection, scores
-are ``half_norms − products``, and ``starts`` says where the lines of each class
-begin and end. All lines are at hand, so a class is looked at again where that is
-needed, and only there.
+As in ``class_score_kernels.py`` a line of the products is a row of the collection, scores are ``half_norms −
+products``, and ``starts`` says where the lines of each class begin and end. All lines are at hand, so a class is looked
+at again where that is needed, and only there.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ def best_of_classes(products, half_norms, starts, best, places, following):  # t
 def sortable(bits, keys):  # type: ignore[no-untyped-def]
     """Make of each score (``bits``: classes × queries) a whole number that sorts alike and ends in its class.
 
-    One whole number of 32 bits is sorted four times as fast as one of 64, or
-    as a score with its class beside it.
+    One whole number of 32 bits is sorted four times as fast as one of 64, or as a score with its class beside it.
     """
     low = np.int32((1 << CLASS_BITS) - 1)
     for c in range(bits.shape[0]):

@@ -135,8 +135,7 @@ class HeldSpaces:
         """The rows from which largest distances are measured: all, or some chosen by content."""
         if self.n_rows <= REFERENCE_ROWS:
             return np.arange(self.n_rows)
-        some: np.ndarray = content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, REFERENCE_ROWS)]
-        return some
+        return content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, REFERENCE_ROWS)]
 
     def distances(self, space: int, Q: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Distances of whole query rows to every row (or to these, from start to stop) in one space."""

@@ -69,8 +69,7 @@ class OneProcess:
             while True:
                 tasks = rounds.send(merge(answers(tasks)))
         except StopIteration as end:
-            result: Result = end.value
-            return result
+            return end.value
 
     def each(self, work: Callable[[Item], Result], items: Sequence[Item], report: Report) -> Iterator[Result]:
         """One item after the other."""

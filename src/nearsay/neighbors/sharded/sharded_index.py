@@ -169,8 +169,7 @@ class ShardedIndex:
 
     def check_queries(self, Q: Any, name: str = "Q") -> np.ndarray:
         """Queries as the distance needs them."""
-        rows: np.ndarray = self.distance_.check(Q, name=name, like=np.empty((0, self._fitted.n_columns)))
-        return rows
+        return self.distance_.check(Q, name=name, like=np.empty((0, self._fitted.n_columns)))
 
     def nearest(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or of the rows of these numbers; −1 where there are fewer."""

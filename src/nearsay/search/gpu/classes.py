@@ -22,11 +22,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.core.arrays import row_blocks
-from nearsay.search.gpu.class_places import places_by_class
 from nearsay.search.gpu.class_steps import rooted
 from nearsay.search.gpu.collection import GpuCollection
 from nearsay.search.gpu.limits import Room
-from nearsay.search.gpu.rows import GpuQueries
+from nearsay.search.gpu.rows import TILE, GpuQueries
 from nearsay.search.gpu.steps import written
 
 # Rows in a group: the largest of these with which padding hardly doubles the classes. Four groups share a stretch of
@@ -278,3 +277,19 @@ def in_order(torch: Any, rows: Any, distances: Any) -> tuple[Any, Any]:
         again = distances[few].gather(1, by_row).sort(dim=1, stable=True).indices
         numbers[few] = by_row.gather(1, again)
     return torch.where(nearest < np.inf, numbers, -1), nearest
+
+
+def places_by_class(labels: np.ndarray, n_classes: int, stretch: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers by class, each class padded with −1 to whole stretches; and where each class begins.
+
+    >>> places, starts = places_by_class(np.array([1, 0, 1]), 2, stretch=64)
+    >>> starts.tolist(), places[[0, 1, 64, 65, 66]].tolist(), len(places)
+    ([0, 64, 128], [1, -1, 0, 2, -1], 256)
+    """
+    sizes = np.bincount(labels, minlength=n_classes)
+    starts = np.concatenate([[0], np.cumsum(-(-sizes // stretch) * stretch)])
+    places = np.full(-(-starts[-1] // TILE) * TILE, -1, np.int32)
+    order = np.argsort(labels, kind="stable")
+    within = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    places[starts[labels[order]] + within] = order
+    return places, starts.astype(np.int32)

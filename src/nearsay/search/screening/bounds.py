@@ -1,9 +1,8 @@
 """Error bounds of scores against measured distances: every term, derived once.
 
-The score s = |x|²/2 − q·x orders rows x as their distance to a query q does,
-because |q − x|² = 2s + |q|². Two things stray from it: the score that a screen
-computes in few digits, and the distance D that is measured in float64 in the end,
-whose order is the promise.
+The score s = |x|²/2 − q·x orders rows x as their distance to a query q does, because |q − x|² = 2s + |q|². Two things
+stray from it: the score that a screen computes in few digits, and the distance D that is measured in float64 in the
+end, whose order is the promise.
 
     computed score ŝ ◄─── screening ───► s ◄─── measuring ───► m = (D² − |q|²) / 2
                      ╰─────────── at most E apart ───────────╯
@@ -26,11 +25,10 @@ E is a sum of terms, for d columns, the length |q| of the query and R of the lon
     measuring           (d + 8) · 2⁻⁵⁰ · (|q| + R)²    digits of the measured distance
     taking_form         2f · (|q| + R + 2f)            digits of the Euclidean form, which moves rows by up to f
 
-All but ``rounding_queries`` are polynomials in |q| whose coefficients do not depend on
-the query, so they are added up once for all queries (``Bound``). Two things have no
-bound: queries so far away that products could overflow (``farthest``), and rows so
-near each other that their squares vanish (``SMALLEST_LENGTH``). Their slack is
-infinite, which sends them to a scan of all rows.
+All but ``rounding_queries`` are polynomials in |q| whose coefficients do not depend on the query, so they are added up
+once for all queries (``Bound``). Two things have no bound: queries so far away that products could overflow
+(``farthest``), and rows so near each other that their squares vanish (``SMALLEST_LENGTH``). Their slack is infinite,
+which sends them to a scan of all rows.
 
 Several feature spaces are screened by the sum of their rough distances, in float32;
 what those lose stands in a part of its own (``expanding`` to ``adding_up``).
@@ -105,9 +103,8 @@ def summing(n_columns: int, radius: float, roundoff: float) -> Bound:
     A sum of d products is off by at most d·u·|q||x|, in any order, fused or not and without terms of second order
     (Jeannerod and Rump 2013); one of 8-bit numbers is exact, and rounded three times when it is scaled. Converting row
     and query to the type of the product adds u·|q||x| each. Half the squared norm is summed in float64 or in the type
-    of the rows, and rounded: (d + 2)·u·R²/2. Their difference is rounded: u·(|q|R + R²/2). That is
-    (d + 3)·u·(|q|R + R²), or 6 instead of d + 3 in 8 bits; the rest of d + 8 is for terms of second order, up to 2²²
-    columns.
+    of the rows, and rounded: (d + 2)·u·R²/2. Their difference is rounded: u·(|q|R + R²/2). That is (d + 3)·u·(|q|R +
+    R²), or 6 instead of d + 3 in 8 bits; the rest of d + 8 is for terms of second order, up to 2²² columns.
     """
     lost = (n_columns + 8) * roundoff * radius
     return Bound(constant=lost * radius, linear=lost)

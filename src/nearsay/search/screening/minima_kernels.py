@@ -1,8 +1,7 @@
 """The lowest of a group of scores, several at a time. Imported on first use only (numba).
 
-The loop is simple, but compilers do not vectorize minima of floating-point
-numbers unless they know that none of them is NaN, and numba has no way to
-declare that. So this emits LLVM code that does.
+The loop is simple, but compilers do not vectorize minima of floating-point numbers unless they know that none of them
+is NaN, and numba has no way to declare that. So this emits LLVM code that does.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ their order to be certain. ``bounds.py`` derives the terms it is made of.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,11 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearsay.core.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
+from nearsay.core.compiling import done_without, worth_compiling
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
-from nearsay.search.screening.norms import norms
 from nearsay.search.screening.products import Float32Products, Products
 
 # Not a power of two: lines of a product so far apart would crowd into the same places of the cache.
@@ -202,9 +203,8 @@ class PlainView:
 class PreparedView:
     """Rows moved to their center and scaled, in float32 or less.
 
-    Distances do not change when every row is moved, and a large common offset
-    would otherwise cost the digits that count. ``order`` names the rows to go
-    over, as they should follow each other; None means all, by number.
+    Distances do not change when every row is moved, and a large common offset would otherwise cost the digits that
+    count. ``order`` names the rows to go over, as they should follow each other; None means all, by number.
     """
 
     def __init__(self, geometry: Geometry, products: Products, order: np.ndarray | None = None) -> None:
@@ -300,3 +300,26 @@ def _bounded(exact: np.ndarray, radius: float, dtype: np.dtype) -> tuple[np.ndar
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
     lengths[lengths > bounds.farthest(radius)] = np.inf
     return np.ascontiguousarray(np.where(np.isfinite(lengths)[:, None], exact, 0.0), dtype=dtype), lengths
+
+
+PLAIN_STEP = 5  # nanoseconds that numpy takes for each number of the rows
+
+
+def norms(X: np.ndarray, center: np.ndarray, half_norms: np.ndarray) -> tuple[float, float]:
+    """Fill in half the squared norm of every row; gives the largest norm, as the rows are and after centering.
+
+    The two ways add in different orders, which the bounds allow for.
+    """
+    cost = PLAIN_STEP * X.size
+    if worth_compiling(cost):
+        from nearsay.search.screening.shortlist_kernels import norms as compiled_norms
+
+        largest, largest_centered = compiled_norms(X, center, half_norms)
+        return largest, largest_centered
+    done_without(cost)
+    rows = np.asarray(X, np.float64)
+    centered = rows - center
+    squares, from_center = np.einsum("ij,ij->i", rows, rows), np.einsum("ij,ij->i", centered, centered)
+    with np.errstate(over="ignore"):  # in float32, where the loop says nothing either
+        half_norms[:] = squares / 2
+    return math.sqrt(squares.max(initial=0.0)), math.sqrt(from_center.max(initial=0.0))

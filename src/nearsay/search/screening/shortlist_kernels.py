@@ -1,16 +1,12 @@
 """Keep the best of a stream of scores: the compiled pass behind exact search.
 
-For every query there is a short list of candidates and a threshold. A block of
-scores is read once; only scores below the threshold go on the list. When the
-list is full it is cut back to what can still be among the k best, and the
-threshold drops. After the first blocks few scores pass, so the pass costs
-little more than reading them.
+For every query there is a short list of candidates and a threshold. A block of scores is read once; only scores below
+the threshold go on the list. When the list is full it is cut back to what can still be among the k best, and the
+threshold drops. After the first blocks few scores pass, so the pass costs little more than reading them.
 
-``slack`` is how far two scores must lie apart before their order is certain.
-With slack 0 scores are final, and ties go to the earlier row. With a slack,
-everything within it of the k-th best score is kept, for measuring later. When
-that is more than the list can hold the query is marked ``crowded`` and left to
-a wider look.
+``slack`` is how far two scores must lie apart before their order is certain. With slack 0 scores are final, and ties go
+to the earlier row. With a slack, everything within it of the k-th best score is kept, for measuring later. When that is
+more than the list can hold the query is marked ``crowded`` and left to a wider look.
 
 Blocks must come in order of row number. Imported on first use only (numba).
 """
@@ -71,8 +67,7 @@ class Shortlists:
 
     def finish(self) -> np.ndarray:
         """Candidates of every query (−1 fills up); rows of a crowded query are all −1."""
-        candidates: np.ndarray = _finish(self.k, *self.state(slice(None)))
-        return candidates
+        return _finish(self.k, *self.state(slice(None)))
 
 
 @compiled

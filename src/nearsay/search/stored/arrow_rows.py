@@ -111,8 +111,7 @@ def _numbers(chunk: Any, name: str, n_columns: int) -> np.ndarray:
     if chunk.null_count:
         raise _BadRow(_first_null(chunk), f"{name!r} has no value")
     if not is_list(chunk.type):
-        single: np.ndarray = chunk.to_numpy(zero_copy_only=False)
-        return single
+        return chunk.to_numpy(zero_copy_only=False)
     lengths = require("pyarrow.compute", "parquet").list_value_length(chunk).to_numpy(zero_copy_only=False)
     others = np.flatnonzero(lengths != n_columns)
     if len(others):
@@ -121,8 +120,7 @@ def _numbers(chunk: Any, name: str, n_columns: int) -> np.ndarray:
     if values.null_count:
         row, column = divmod(_first_null(values), n_columns)
         raise _BadRow(row, f"number {column} of {name!r} is missing")
-    rows: np.ndarray = values.to_numpy(zero_copy_only=False).reshape(-1, n_columns)
-    return rows
+    return values.to_numpy(zero_copy_only=False).reshape(-1, n_columns)
 
 
 def _first_null(array: Any) -> int:

@@ -78,8 +78,7 @@ def open_file(path: str) -> IO[bytes]:
     """A seekable file."""
     if is_url(path):
         system, inner = _system(path)
-        file: IO[bytes] = system.open(inner, "rb")
-        return file
+        return system.open(inner, "rb")
     return open(path, "rb")
 
 
@@ -87,8 +86,7 @@ def read_bytes(path: str, start: int, length: int) -> bytes:
     """Some bytes of a file."""
     if is_url(path):
         system, inner = _system(path)
-        some: bytes = system.cat_file(inner, start=start, end=start + length)
-        return some
+        return system.cat_file(inner, start=start, end=start + length)
     with open(path, "rb") as file:
         file.seek(start)
         return file.read(length)
@@ -168,5 +166,4 @@ def machine() -> str:
 
 def _system(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it; listings are not cached."""
-    listed: tuple[Any, str] = require("fsspec", "remote").core.url_to_fs(url, use_listings_cache=False)
-    return listed
+    return require("fsspec", "remote").core.url_to_fs(url, use_listings_cache=False)

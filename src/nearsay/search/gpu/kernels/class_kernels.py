@@ -25,31 +25,10 @@ def places_of_keys(keys, groups, SIZE: tl.constexpr):  # type: ignore[no-untyped
 
 @jit
 def nearest_of_class(  # type: ignore[no-untyped-def]
-    keys,
-    group_errors,
-    group_lengths,
-    factors,
-    alphas,
-    betas,
-    gammas,
-    first_groups,
-    left_out_places,
-    thresholds,
-    nearest,
-    others,
-    more_pairs,
-    more,
-    n_more,
-    to_second,
-    n_queries,
-    n_groups,
-    room,
-    eta_of_factor,
-    tiny,
-    LEFT_OUT: tl.constexpr,
-    SIZE: tl.constexpr,
-    QUERIES: tl.constexpr,
-):
+    keys, group_errors, group_lengths, factors, alphas, betas, gammas, first_groups, left_out_places, thresholds,
+    nearest, others, more_pairs, more, n_more, to_second, n_queries, n_groups, room, eta_of_factor, tiny,
+    LEFT_OUT: tl.constexpr, SIZE: tl.constexpr, QUERIES: tl.constexpr,
+):  # fmt: skip
     """A thread reads the keys of a query, those of the four groups of a stretch at a time."""
     of_class = tl.program_id(1)
     query = tl.program_id(0) * QUERIES + tl.arange(0, QUERIES)
@@ -120,32 +99,10 @@ def nearest_of_class(  # type: ignore[no-untyped-def]
 
 @jit
 def rows_of_entries(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    half_norms,
-    errors,
-    lengths,
-    factors,
-    alphas,
-    betas,
-    gammas,
-    thresholds,
-    left_out_places,
-    pairs,
-    groups,
-    row_pairs,
-    row_places,
-    n_more,
-    n_entries,
-    n_queries,
-    n_columns,
-    room,
-    eta_of_factor,
-    LEFT_OUT: tl.constexpr,
-    ENTRIES: tl.constexpr,
-    SIZE: tl.constexpr,
-    STEP: tl.constexpr,
-):
+    queries, rows, half_norms, errors, lengths, factors, alphas, betas, gammas, thresholds, left_out_places, pairs,
+    groups, row_pairs, row_places, n_more, n_entries, n_queries, n_columns, room, eta_of_factor,
+    LEFT_OUT: tl.constexpr, ENTRIES: tl.constexpr, SIZE: tl.constexpr, STEP: tl.constexpr,
+):  # fmt: skip
     """One warp scores the groups of ``ENTRIES`` entries, one after the other."""
     within = tl.arange(0, SIZE)
     column = tl.arange(0, STEP)
@@ -186,17 +143,8 @@ def rows_of_entries(  # type: ignore[no-untyped-def]
 
 @jit
 def squares_of_pairs(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    pairs,
-    places,
-    far,
-    n_entries,
-    n_queries,
-    n_columns,
-    ALL: tl.constexpr,
-    LANES: tl.constexpr,
-):
+    queries, rows, pairs, places, far, n_entries, n_queries, n_columns, ALL: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
     """Queries lie by column, so that loads of neighboring pairs coalesce. ``ALL``: entry i is pair i.
 
     Launched without fused operations: sums are rounded after each multiplication and each addition.
@@ -230,23 +178,9 @@ def squares_of_pairs(  # type: ignore[no-untyped-def]
 
 @jit
 def scores_of_classes(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    half_norms,
-    factors,
-    starts,
-    asking,
-    tile_classes,
-    tile_firsts,
-    ends,
-    scores,
-    several,
-    width,
-    n_columns,
-    STEP: tl.constexpr,
-    LINES: tl.constexpr,
-    ROWS: tl.constexpr,
-):
+    queries, rows, half_norms, factors, starts, asking, tile_classes, tile_firsts, ends, scores, several, width,
+    n_columns, STEP: tl.constexpr, LINES: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
     """Some lines of one class, and some of its rows.
 
     ``asking`` are the lines of ``scores`` sorted by class; line i is of query i // ``several``.
@@ -281,26 +215,9 @@ def scores_of_classes(  # type: ignore[no-untyped-def]
 
 @jit
 def members_below(  # type: ignore[no-untyped-def]
-    scores,
-    errors,
-    lengths,
-    factors,
-    alphas,
-    betas,
-    gammas,
-    starts,
-    wanted,
-    left_out_places,
-    kept,
-    counts,
-    several,
-    width,
-    k,
-    room,
-    eta_of_factor,
-    LEFT_OUT: tl.constexpr,
-    LANES: tl.constexpr,
-):
+    scores, errors, lengths, factors, alphas, betas, gammas, starts, wanted, left_out_places, kept, counts, several,
+    width, k, room, eta_of_factor, LEFT_OUT: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
     """Every ``LANES``-th member of the class shares a lane."""
     line = tl.program_id(0).to(tl.int64)
     query = line // several

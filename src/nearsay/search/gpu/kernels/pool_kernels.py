@@ -10,21 +10,9 @@ from nearsay.search.gpu.kernels.jit import jit, tl
 
 @jit
 def pool_of_line(  # type: ignore[no-untyped-def]
-    far,
-    near,
-    means,
-    columns,
-    weights,
-    by_size,
-    constants,
-    p,
-    n_classes,
-    n_near,
-    n_means,
-    n_weights,
-    NEAR: tl.constexpr,
-    LANES: tl.constexpr,
-):
+    far, near, means, columns, weights, by_size, constants, p, n_classes, n_near, n_means, n_weights,
+    NEAR: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
     """``constants``: the floor added to distances, the sum of weights, the weighted gaps, the share spread evenly."""
     query = tl.program_id(0).to(tl.int64)
     floor = tl.load(constants)

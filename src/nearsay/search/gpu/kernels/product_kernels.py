@@ -12,19 +12,9 @@ from nearsay.search.gpu.kernels.jit import jit, tl
 
 @jit
 def forms_of_queries(  # type: ignore[no-untyped-def]
-    queries,
-    center,
-    constants,
-    halves,
-    factors,
-    alphas,
-    betas,
-    gammas,
-    certain,
-    n_columns,
-    width,
+    queries, center, constants, halves, factors, alphas, betas, gammas, certain, n_columns, width,
     COLUMNS: tl.constexpr,
-):
+):  # fmt: skip
     """``RowSpace.queries`` for one query; ``constants`` are the coefficients of its bound, in float64."""
     query = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, COLUMNS)
@@ -92,16 +82,9 @@ def two_lowest_of_groups(scores, factors, nothing, LINES: tl.constexpr, ROWS: tl
 
 @jit
 def write_lowest(  # type: ignore[no-untyped-def]
-    scores,
-    factors,
-    out,
-    to_second,
-    nothing,
-    TWO: tl.constexpr,
-    LINES: tl.constexpr,
-    ROWS: tl.constexpr,
+    scores, factors, out, to_second, nothing, TWO: tl.constexpr, LINES: tl.constexpr, ROWS: tl.constexpr,
     SIZE: tl.constexpr,
-):
+):  # fmt: skip
     """``to_second`` is the offset from the lowest scores to the second lowest."""
     if TWO:
         low, following = two_lowest_of_groups(scores, factors, nothing, LINES, ROWS, SIZE)
@@ -113,24 +96,10 @@ def write_lowest(  # type: ignore[no-untyped-def]
 
 @jit
 def minima_of_short_rows(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    half_norms,
-    factors,
-    minima,
-    n_query_tiles,
-    tiles_a_program,
-    n_groups,
-    to_second,
-    nothing,
-    TWO: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    LINES: tl.constexpr,
-    ROWS: tl.constexpr,
-    SIZE: tl.constexpr,
-    STAGES: tl.constexpr,
-    COPIED: tl.constexpr,
-):
+    queries, rows, half_norms, factors, minima, n_query_tiles, tiles_a_program, n_groups, to_second, nothing,
+    TWO: tl.constexpr, COLUMNS: tl.constexpr, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr,
+    STAGES: tl.constexpr, COPIED: tl.constexpr,
+):  # fmt: skip
     """Rows of up to 128 columns: a tile of rows stays in registers while queries, few enough for the cache, pass.
 
     ``COPIED``: ``queries`` is a descriptor, and the copy engine loads each tile; otherwise threads load it.
@@ -165,24 +134,10 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
 
 @jit
 def minima_of_long_rows(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    half_norms,
-    factors,
-    minima,
-    n_query_tiles,
-    n_groups,
-    n_columns,
-    to_second,
-    nothing,
-    TWO: tl.constexpr,
-    STEP: tl.constexpr,
-    LINES: tl.constexpr,
-    ROWS: tl.constexpr,
-    SIZE: tl.constexpr,
-    STAGES: tl.constexpr,
-    COPIED: tl.constexpr,
-):
+    queries, rows, half_norms, factors, minima, n_query_tiles, n_groups, n_columns, to_second, nothing,
+    TWO: tl.constexpr, STEP: tl.constexpr, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr,
+    STAGES: tl.constexpr, COPIED: tl.constexpr,
+):  # fmt: skip
     """One tile of queries times one of rows, some columns at a time. Neighboring programs share the rows."""
     program = tl.program_id(0)
     tile = program // n_query_tiles

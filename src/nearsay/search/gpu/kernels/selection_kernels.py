@@ -69,24 +69,9 @@ def four_columns(to_rows, is_row, first, n_columns, LANES: tl.constexpr):  # typ
 
 @jit
 def groups_below(  # type: ignore[no-untyped-def]
-    minima,
-    group_errors,
-    group_lengths,
-    factors,
-    alphas,
-    betas,
-    gammas,
-    limits,
-    thresholds,
-    listed,
-    counts,
-    n_groups,
-    k,
-    room,
-    eta_of_factor,
-    TOGETHER: tl.constexpr,
-    STAGES: tl.constexpr,
-):
+    minima, group_errors, group_lengths, factors, alphas, betas, gammas, limits, thresholds, listed, counts,
+    n_groups, k, room, eta_of_factor, TOGETHER: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
     """Every ``TOGETHER``-th group shares a lane; only lanes with a group below the threshold are read again."""
     query = tl.program_id(0).to(tl.int64)
     alpha = tl.load(alphas + query)
@@ -125,28 +110,9 @@ def groups_below(  # type: ignore[no-untyped-def]
 
 @jit
 def rows_below(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    half_norms,
-    errors,
-    lengths,
-    factors,
-    alphas,
-    betas,
-    gammas,
-    thresholds,
-    listed,
-    counts,
-    kept,
-    kept_counts,
-    room,
-    width,
-    n_columns,
-    eta_of_factor,
-    STEP: tl.constexpr,
-    SIZE: tl.constexpr,
-    LANES: tl.constexpr,
-):
+    queries, rows, half_norms, errors, lengths, factors, alphas, betas, gammas, thresholds, listed, counts, kept,
+    kept_counts, room, width, n_columns, eta_of_factor, STEP: tl.constexpr, SIZE: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
     """Keeps rows in any order: ``places_of_kept`` sorts them."""
     query = tl.program_id(0).to(tl.int64)
     count = tl.load(counts + query)
@@ -198,18 +164,9 @@ def one_more(total, square, query_square, q, x, COSINE: tl.constexpr):  # type: 
 
 @jit
 def squares_of_kept(  # type: ignore[no-untyped-def]
-    queries,
-    exact,
-    kept,
-    counts,
-    totals,
-    squares,
-    query_squares,
-    width,
-    n_columns,
-    COSINE: tl.constexpr,
+    queries, exact, kept, counts, totals, squares, query_squares, width, n_columns, COSINE: tl.constexpr,
     LANES: tl.constexpr,
-):
+):  # fmt: skip
     """Launched without fused operations: sums are rounded after each multiplication and each addition."""
     query = tl.program_id(0)
     count = n_written(tl.load(counts + query), width)
@@ -242,17 +199,8 @@ def squares_of_kept(  # type: ignore[no-untyped-def]
 
 @jit
 def mapped_squares_of_kept(  # type: ignore[no-untyped-def]
-    queries,
-    exact,
-    linear_map,
-    kept,
-    counts,
-    totals,
-    width,
-    n_components,
-    n_columns,
-    LANES: tl.constexpr,
-):
+    queries, exact, linear_map, kept, counts, totals, width, n_components, n_columns, LANES: tl.constexpr,
+):  # fmt: skip
     """|L(q − x)|², component by component. Launched without fused operations, as above."""
     query = tl.program_id(0)
     count = n_written(tl.load(counts + query), width)
@@ -278,18 +226,8 @@ def mapped_squares_of_kept(  # type: ignore[no-untyped-def]
 
 @jit
 def places_of_kept(  # type: ignore[no-untyped-def]
-    kept,
-    far,
-    counts,
-    left_out,
-    numbers,
-    distances,
-    width,
-    k,
-    first,
-    LEFT_OUT: tl.constexpr,
-    LANES: tl.constexpr,
-):
+    kept, far, counts, left_out, numbers, distances, width, k, first, LEFT_OUT: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
     query = tl.program_id(0)
     count = n_written(tl.load(counts + query), width)
     start = tl.program_id(1) * LANES
