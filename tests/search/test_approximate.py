@@ -74,6 +74,18 @@ def test_a_higher_recall_takes_more_effort_and_finds_more():
 
 
 @every_kind
+def test_what_is_found_does_not_depend_on_the_order_of_the_rows(kind):
+    order, later = np.random.default_rng(3).permutation(N), rows(2600, 4)
+    here, there = (ApproximateSearch(kind=kind, recall=0.6).fit(some) for some in (X, X[order]))
+    for _ in range(2):
+        assert here.settings_ == there.settings_
+        np.testing.assert_array_equal(nearest(here, Q, 10).distances, nearest(there, Q, 10).distances)
+        if len(here.rows_) == N:
+            here.add(later), there.add(later[::-1])  # enough of them to enter the structure
+    assert recall(here, Q, 10).mean() < 1  # so that there is something to miss
+
+
+@every_kind
 def test_answers_are_the_same_every_time_on_any_number_of_threads_in_any_batch(kind):
     with ns.threads(1):
         first = ApproximateSearch(kind=kind).fit(X)

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from nearsay.core.arrays import evenly
 from nearsay.core.parallel import in_parallel, one_blas_thread
 from nearsay.data.images import read_image
 from nearsay.describe.descriptor import as_image, brightness
@@ -126,29 +127,46 @@ class BagOfWords(BaseEstimator):
                 raise InputError(f"{name} must be a whole number of at least 1; got {value!r}.")
 
     def _sample(self, images: list[Any]) -> np.ndarray:
-        """Patches of some of the images, as many of each image: (n, columns) float32."""
-        chosen = [images[number] for number in evenly(len(images), MOST_IMAGES)]
-        if not chosen:
+        """Patches of some of the images, as many of each image: (n, columns) float32.
+
+        Which ones depends on the content of the images, and not on the order in which they are listed.
+        """
+        if not images:
             raise InputError("A vocabulary is learned from images; got none.")
+        lots = list(in_parallel(self._lot, images))
+        chosen = sorted(range(len(images)), key=lots.__getitem__)[:MOST_IMAGES]
         most = max(1, MOST_PATCHES // len(chosen))
 
-        def some_patches(numbered: tuple[int, Any]) -> np.ndarray | str:
-            number, image = numbered
+        def some_patches(number: int) -> np.ndarray | str:
+            image = images[number]
             try:
                 pixels = read_image(image) if isinstance(image, str | os.PathLike) else as_image(image)
             except (InputError, FileNotFoundError) as error:
                 return str(error)
             patches, _ = PATCHES[self.patches](pixels)
-            random = np.random.default_rng((self.seed, number))
+            random = np.random.default_rng(lots[number])
             return patches[np.sort(random.permutation(len(patches))[:most])]
 
-        results = in_parallel(some_patches, enumerate(chosen))
+        results = in_parallel(some_patches, chosen)
         unread = [result for result in results if isinstance(result, str)]
         if len(unread) == len(results):
             raise InputError(f"None of the {len(results)} images can be read. {unread[0]}")
         if unread:
             warnings.warn(f"{len(unread)} of {len(results)} images are left out. {unread[0]}", stacklevel=3)
         return np.concatenate([patches for patches in results if not isinstance(patches, str)])
+
+    def _lot(self, image: Any) -> int:
+        """A pseudo-random number from the content of an image, or of its file."""
+        digest = blake2b(str(self.seed).encode(), digest_size=16)
+        if isinstance(image, str | os.PathLike):
+            try:
+                digest.update(Path(image).read_bytes())
+            except OSError:  # reported when it is decoded
+                digest.update(os.fsencode(image))
+        else:
+            pixels = np.asarray(image)
+            digest.update(f"{pixels.shape} {pixels.dtype}".encode() + pixels.tobytes())
+        return int.from_bytes(digest.digest())
 
 
 def _one_openmp_thread() -> Any:

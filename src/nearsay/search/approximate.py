@@ -8,6 +8,9 @@ hundred rows are held out while the structure is built, their true neighbors com
 raised until the measured recall, less two standard errors, is the one requested. Then the sample joins the others. All
 k up to ``LARGEST_K`` are settled in one go, because a search for many neighbors contains the search for fewer. And it
 is measured again on the queries that come (``running_recall_``).
+
+The sample, and the order in which rows enter the structure, depend on what the
+rows hold and not on how they are listed: so does what is found.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import thread_count
 from nearsay.core.settings import check_number
+from nearsay.data.content_order import content_lots
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.search.faiss_structures import KINDS, LARGEST_K, faiss_threads, load_faiss
@@ -176,12 +180,12 @@ class ApproximateSearch(StaticSearch):
     def build(self, numbers: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng(self.random_state)
         self._running = RunningRecall(self.checked_share)
-        shuffled = rng.permutation(numbers)
+        shuffled = self._shuffled(numbers, rng)
         n_sample = min(SAMPLE, len(numbers) // 8)
-        sample, rest = np.sort(shuffled[:n_sample]), np.sort(shuffled[n_sample:])
+        sample, rest = shuffled[:n_sample], shuffled[n_sample:]
         self._learn_scale(sample)
         kind = self.kind if self.kind != "auto" else "hnsw" if len(numbers) <= GRAPH_UP_TO else "ivf"
-        typical = np.sort(shuffled[n_sample:][: ROWS_A_CELL * cell_count(len(numbers))])
+        typical = rest[: ROWS_A_CELL * cell_count(len(numbers))]
         self._structure = KINDS[kind](self._form(self.rows_.take(typical)), len(numbers), rng)
         self._n_at_build = len(numbers)
         self._insert(rest)
@@ -189,19 +193,25 @@ class ApproximateSearch(StaticSearch):
         self._insert(sample)
         return np.concatenate([rest, sample])
 
-    def grow(self, numbers: np.ndarray) -> bool:
+    def grow(self, numbers: np.ndarray) -> np.ndarray | None:
         """Insert the rows, after searching for them as queries: effort is raised if they need more."""
         if len(self._numbers) + len(numbers) > 2 * self._n_at_build:
-            return False
-        rng = np.random.default_rng(self.random_state)
-        tuned = self._tuned(np.sort(rng.permutation(numbers)[:SAMPLE]), self._numbers)
+            return None
+        numbers = self._shuffled(numbers, np.random.default_rng(self.random_state))
+        tuned = self._tuned(numbers[:SAMPLE], self._numbers)
         self.settings_ = {
             k: max(self.settings_[k], tuned[k], key=lambda setting: setting.effort)
             for k in sorted(self.settings_.keys() & tuned.keys())
         }
         self._structure = self._structure.copied()
         self._insert(numbers)
-        return True
+        return numbers
+
+    def _shuffled(self, numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """These row numbers in a random order, the same in whatever order the rows are listed."""
+        lots = np.concatenate([content_lots(chunk) for _, chunk in self.rows_.chunks()])[numbers]
+        shuffled: np.ndarray = rng.permutation(numbers[np.argsort(lots, kind="stable")])
+        return shuffled
 
     def _propose(self, Q: np.ndarray, n_wanted: int, effort: int) -> Proposals:
         with faiss_threads(thread_count() if len(Q) >= FEW_QUERIES else 1):

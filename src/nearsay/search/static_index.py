@@ -129,12 +129,13 @@ class StaticSearch(Versioned, ABC):
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         """Row numbers (n_queries, at least k) that should hold the k nearest; −1 fills up."""
 
-    def grow(self, numbers: np.ndarray) -> bool:
-        """Take more rows into the structure, at the places after its last; False where it has to be built anew.
+    def grow(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Take more rows into the structure, at the places after its last; None where it has to be built anew.
 
-        Other threads may be searching the structure: what grows is a copy of it.
+        Gives their numbers in the order of these places. Other threads may be searching the structure: what grows is a
+        copy of it.
         """
-        return False
+        return None
 
     def fit_checked(self, items: Any, distance: Distance) -> Self:
         self._writing = SearchWriterLock()
@@ -234,12 +235,12 @@ class StaticSearch(Versioned, ABC):
 
     def _take_in(self) -> None:
         """Move the late rows into the structure: let it grow if it can, otherwise rebuild it."""
-        late = self._late.live_numbers
-        if self.grow(late):
-            self._numbers = np.concatenate([self._numbers, late])
-            self._late = LateRows(self.distance_)
-        else:
+        grown = self.grow(self._late.live_numbers)
+        if grown is None:
             self._build_anew()
+        else:
+            self._numbers = np.concatenate([self._numbers, grown])
+            self._late = LateRows(self.distance_)
 
     def settle(self, Q: np.ndarray, k: int, propose: Callable[[np.ndarray, int], Proposals]) -> np.ndarray:
         """Candidates from the structure and from late rows; queries it leaves open go to exact search over all rows.
