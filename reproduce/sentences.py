@@ -122,11 +122,12 @@ def read(n_intents: int | None = None, cache: Path | None = None) -> Sentences:
     return Sentences(X, y, tree)
 
 
-def encode() -> dict[str, np.ndarray]:
+def encode() -> dict[str, Any]:
     """Each part as vectors in half precision, and its intents."""
     from nearsay.describe.texts.sentence_encoder import SentenceEncoder
 
-    encoder, arrays = SentenceEncoder(), {}
+    arrays: dict[str, Any] = {}
+    encoder = SentenceEncoder()
     for part in PARTS:
         lines = _lines(part)
         arrays[part] = encoder.encode([line["text"] for line in lines]).astype(np.float16)
