@@ -301,6 +301,32 @@ def promises(
     print_parts(_text_table((set_table if part == "sets" else hedge_table)(rows, collections)))
 
 
+@app.command()
+def sentences(
+    ways: Annotated[str, typer.Option(help="What is learned from, separated by commas.")] = "alone,groups,validation",
+    learned: Annotated[str, typer.Option(help="Classifiers, separated by commas.")] = "default,auto",
+    n_intents: Annotated[int | None, typer.Option("--intents", min=2, help="About so many of the 150 intents.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="Folder in which the vectors of the sentences are kept.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sentences in 150 intents: accuracy, log loss, and hedged answers with groups and with validation rows."""
+    from reproduce.sentences import run
+
+    with show_progress("Reading sentences") as tell:
+        result = run(ways=_names(ways), learned=_names(learned), n_intents=n_intents, cache=cache, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("accuracy", "log loss", "past right", "required", "right", "gain")
+    table = empty_table(result["title"], "learned", "past cases", *numbers, numbers=numbers)
+    for row in result["rows"]:
+        flat = f"{100 * row['accuracy']:.2f}", f"{row['log_loss']:.4f}", f"{row['past_right']:.3f}"
+        for number, hedged in enumerate(row["hedged"]):
+            first = (row["learned"], row["way"], *flat) if number == 0 else ("",) * 5
+            table.add_row(*first, f"{hedged['required']:g}", f"{hedged['right']:.3f}", f"{hedged['gain']:.3f}")
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
 @app.command("first_labels")
 def first_labels(
     sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,

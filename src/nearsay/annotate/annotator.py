@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.annotation import Annotation
@@ -26,7 +26,7 @@ from nearsay.annotate.word_selection import Worth, best_recall_weight, most
 from nearsay.core.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.core.settings import check_choice, check_number, check_whole
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
-from nearsay.data.rows import as_ids
+from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
@@ -138,7 +138,7 @@ class KeywordAnnotator(BaseEstimator):
         self.cv = cv
         self.words = words
 
-    def fit(self, X: Any, Y: Any, *, ids: Any = None) -> KeywordAnnotator:
+    def fit(self, X: Any, Y: Any, groups: Any = None, *, ids: Any = None) -> KeywordAnnotator:
         """Store the labeled items, and learn probabilities from scores.
 
         Parameters
@@ -146,6 +146,9 @@ class KeywordAnnotator(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
             Rows may have none.
+        groups : (n_rows,) hashable names, optional
+            The group of each row, such as a photographer or an album: no past case is answered by rows of its group,
+            so that probabilities are those for items of new groups. Queries are answered by all rows.
         ids : (n_rows,) names of the rows, strings or whole numbers, or None
             What ``annotate`` calls the neighbors by. Rows may share a name.
         """
@@ -161,28 +164,32 @@ class KeywordAnnotator(BaseEstimator):
         order = annotated_order(rows, self._keywords)
         cases = order[evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))]
         past, share = csr_array(self._keywords[cases]), np.asarray(self._keywords.mean(axis=0)).ravel()
-        folds = self._folds(order, cases)
+        groups = as_groups(groups, len(rows))
+        folds = self._folds(order, cases, groups)
         shown, tried = self._tried(rows, folds)
         # Scorers with leave-one-out are fitted once, for past cases and for new items.
         ready = [
-            one.fit(shown[one.sees_columns], self._keywords) if self._leaves_out(one) else None
+            one.fit(shown[one.sees_columns], self._keywords, groups) if self._leaves_out(one) else None
             for one in tried.values()
         ]
-        past_scores = self._past_scores(list(tried.values()), ready, shown, cases, folds)
+        past_scores = self._past_scores(list(tried.values()), ready, shown, cases, folds, groups)
         self.choices_: ScorerChoices | None = None
         if self._columns is not None:
             self.choices_ = choose_scorers(dict(zip(tried, past_scores, strict=True)), past, share)
         self._scorers, scores, first_finder = [], [], None
         for (name, one), fitted, each in zip(tried.items(), ready, past_scores, strict=True):
             if self.choices_ is None or name in self.choices_.used:
-                self._scorers.append(fitted or one.fit(shown[one.sees_columns], self._keywords))
+                self._scorers.append(fitted or one.fit(shown[one.sees_columns], self._keywords, groups))
                 scores += each
             if one.finds and first_finder is None:
                 first_finder = fitted
         # Where no scorer that is used finds neighbors, the nearest rows are the evidence.
         self._finder = None if any(one.finds for one in self._scorers) else first_finder
         self.calibration_ = KeywordCalibration.learn(scores, past, share)
-        self.held_out_rows_, self.held_out_proba_ = cases, self.calibration_.past(scores, past)
+        self.held_out_rows_, self.held_out_proba_ = (
+            cases,
+            self.calibration_.past(scores, past, None if groups is None else groups[cases]),
+        )
         return self.set_recall_weight(self.recall_weight)
 
     def set_recall_weight(self, recall_weight: float | str) -> KeywordAnnotator:
@@ -299,16 +306,18 @@ class KeywordAnnotator(BaseEstimator):
     def _leaves_out(self, scorer: KeywordScorer) -> bool:
         return self.cv is None and scorer.leaves_out
 
-    def _folds(self, order: np.ndarray, cases: np.ndarray) -> list[Fold]:
+    def _folds(self, order: np.ndarray, cases: np.ndarray, groups: np.ndarray | None = None) -> list[Fold]:
         """Cross-validation folds: rows to learn from, and rows to answer; each of the ``cases`` is answered once."""
         n_rows = len(order)
-        if self.cv is None and FOLDS * len(cases) <= n_rows:
+        if self.cv is None and FOLDS * len(cases) <= n_rows and groups is None:
             return [(np.setdiff1d(order, cases), cases)]
         n_folds = min(FOLDS, n_rows) if self.cv is None else self.cv
-        return [
-            (np.sort(order[others]), np.intersect1d(order[fold], cases))
-            for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(order)
-        ]
+        made = KFold(n_folds, shuffle=True, random_state=0).split(order)
+        if groups is not None:
+            met = np.unique(groups[order], return_index=True, return_inverse=True)[1:]
+            of_order = np.argsort(np.argsort(met[0]))[met[1]]  # in the order in which groups come, whatever their names
+            made = GroupKFold(min(n_folds, len(met[0])), shuffle=True, random_state=0).split(order, groups=of_order)
+        return [(np.sort(order[others]), np.intersect1d(order[fold], cases)) for others, fold in made]
 
     def _past_scores(
         self,
@@ -317,11 +326,14 @@ class KeywordAnnotator(BaseEstimator):
         shown: list[np.ndarray],
         cases: np.ndarray,
         folds: list[Fold],
+        groups: np.ndarray | None,
     ) -> list[list[np.ndarray]]:
         """For each scorer the held-out scores of the past ``cases``: one (n_cases, n_words) per relevance."""
         shape = (len(cases), len(self.words_))
         scores = [
-            fitted.left_out_scores(cases, self._keywords) if fitted else [np.empty(shape) for _ in range(one.n_scores)]
+            fitted.left_out_scores(cases, self._keywords, groups)
+            if fitted
+            else [np.empty(shape) for _ in range(one.n_scores)]
             for one, fitted in zip(tried, ready, strict=True)
         ]
         in_folds = [(one, out) for one, fitted, out in zip(tried, ready, scores, strict=True) if fitted is None]
@@ -331,7 +343,8 @@ class KeywordAnnotator(BaseEstimator):
             place = by_number[np.searchsorted(cases, queries, sorter=by_number)]
             for one, out in in_folds:
                 rows = shown[one.sees_columns]
-                fold_scores = one.fit(rows[others], keywords).scores(rows[queries], keywords)
+                of_others = None if groups is None else groups[others]
+                fold_scores = one.fit(rows[others], keywords, of_others).scores(rows[queries], keywords)
                 for every, some in zip(out, fold_scores, strict=True):
                     every[place] = some
         return scores

@@ -100,13 +100,17 @@ class KeywordCalibration:
         losses: np.ndarray = np.logaddexp(0.0, logits).sum(axis=1) - has_logits
         return losses
 
-    def past(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
+    def past(self, scores: Sequence[np.ndarray], keywords: csr_array, groups: np.ndarray | None = None) -> np.ndarray:
         """Cross-validated probabilities of the training rows: the word sigmoids are those of other folds.
 
-        Otherwise rare words would bias what is learned from them, such as ``Worth``.
+        Otherwise rare words would bias what is learned from them, such as ``Worth``. Rows of one group are in one fold.
         """
         out = np.empty(keywords.shape)
-        fold = np.arange(keywords.shape[0]) % FOLDS
+        turn = np.arange(keywords.shape[0])
+        if groups is not None:  # in the order in which groups come
+            first, number = np.unique(groups, return_index=True, return_inverse=True)[1:]
+            turn = np.argsort(np.argsort(first))[number]
+        fold = turn % FOLDS
         for one in range(FOLDS):
             others, held_out = fold != one, fold == one
             learned = self

@@ -226,17 +226,26 @@ class BoostMetric(LearnedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the map from rows (n_rows, n_features) and their labels."""
-        X, unit, labels, classes = self._labeled_rows(X, y)
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Learn the map from rows and their labels.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features)
+        y : (n_rows,) labels
+        groups : (n_rows,) hashable names, optional
+            The group of each row, such as a patient or a writer: no triplet holds an anchor
+            and another row of its group, and whole groups are held out.
+        """
+        X, unit, labels, classes, groups = self._labeled_rows(X, y, groups)
         self._check_parameters()
         apart = None if self.taxonomy is None else class_distances(self.taxonomy, classes)
         random = check_randomness(self.random_state)
-        self.validation_curve_ = self._validation_curve(X, labels, apart, random)
+        self.validation_curve_ = self._validation_curve(X, labels, groups, apart, random)
         max_iter = max(self.validation_curve_, key=self.validation_curve_.__getitem__, default=self.max_iter)
         losses, M = [], np.eye(X.shape[1])
         with one_blas_thread(), progress_bar("BoostMetric", max_iter, self.verbose) as report:
-            path, spread = self._path(X, labels, apart, random)
+            path, spread = self._path(X, labels, groups, apart, random)
             for done, (learned, loss) in enumerate(islice(path, max_iter + 1)):
                 report(done, loss)
                 losses.append(loss)
@@ -256,15 +265,20 @@ class BoostMetric(LearnedMetric):
         return self
 
     def _path(
-        self, X: np.ndarray, labels: np.ndarray, apart: np.ndarray | None, random: np.random.RandomState
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        groups: np.ndarray | None,
+        apart: np.ndarray | None,
+        random: np.random.RandomState,
     ) -> tuple[Iterator[Round], float]:
         """The metrics of all rounds, on rows scaled by a unit, and this unit."""
         n_triplets = self.n_triplets or min(TRIPLETS_PER_ROW * len(X), MOST_TRIPLETS)
-        triplets = near_triplets(X, labels, n_triplets, self.near, random)
+        triplets = near_triplets(X, labels, n_triplets, self.near, random, groups)
         if not len(triplets.anchor):
             raise InputError(
                 "There is no triplet to learn from: it takes two rows of one class and one of another class that"
-                " differs from them. Pass more rows of each class."
+                " differs from them, both of other groups than the first. Pass more rows of each class."
             )
         centered = X - X.mean(axis=0)
         unit = float(np.sqrt(np.einsum("ij,ij->i", centered, centered).mean())) or 1.0
@@ -274,13 +288,19 @@ class BoostMetric(LearnedMetric):
         return boost(comparisons, shares, start, penalty, self.tol), unit
 
     def _validation_curve(
-        self, X: np.ndarray, labels: np.ndarray, apart: np.ndarray | None, random: np.random.RandomState
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        groups: np.ndarray | None,
+        apart: np.ndarray | None,
+        random: np.random.RandomState,
     ) -> dict[int, float]:
         """Accuracy on held-out rows by the number of rounds: 0, 1, 2, 3, 4, 6, 8, 11, …, and the last."""
         if self.validation_fraction is None or self.max_iter == 0:
             return {}
-        held_out = held_out_rows(labels, self.validation_fraction, random)
+        held_out = held_out_rows(labels, self.validation_fraction, random, groups)
         Q, truth, X, labels = X[held_out], labels[held_out], X[~held_out], labels[~held_out]
+        groups = None if groups is None else groups[~held_out]
         if not len(Q) or np.bincount(labels).max() < 2:
             return {}
         k = min(VOTING_NEIGHBORS, len(X))
@@ -291,7 +311,7 @@ class BoostMetric(LearnedMetric):
             curve[done] = neighbor_accuracy(X @ L.T, labels, Q @ L.T, truth, k)
 
         with one_blas_thread(), progress_bar("BoostMetric, on held-out rows", self.max_iter, self.verbose) as report:
-            path, _ = self._path(X, labels, apart, random)
+            path, _ = self._path(X, labels, groups, apart, random)
             done, M, due = 0, np.empty(0), 1
             for done, (M, loss) in enumerate(islice(path, self.max_iter + 1)):
                 report(done, loss)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearsay.errors import InputError
-from nearsay.neighbors.index import leave_one_out, nearest
+from nearsay.neighbors.other_groups import nearest_among, others
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 
@@ -53,7 +53,9 @@ class Pairs(NamedTuple):
     similar: np.ndarray
 
 
-def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState) -> Pairs:
+def sample_pairs(
+    labels: np.ndarray, n_pairs: int, random: np.random.RandomState, groups: np.ndarray | None = None
+) -> Pairs:
     """Random pairs of rows: half of one class, half of two classes; no pair twice, in random order.
 
     Every class gives equally many similar pairs, whatever its size, and every two classes equally many dissimilar ones,
@@ -64,12 +66,13 @@ def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState
     labels : (n_rows,) the number of each row's class, from 0
     n_pairs : how many at most; fewer come where there are not so many
     random : the random generator
+    groups : (n_rows,) numbers; rows of one group are no pair
 
     >>> pairs = sample_pairs(np.array([0, 0, 1]), 100, np.random.RandomState(0))
     >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similar.tolist()))
     [(0, 1, True), (0, 2, False), (1, 2, False)]
     """
-    classes = _Classes(labels)
+    classes = _Classes(labels, groups)
     n_similar = (n_pairs + 1) // 2
     similar = _draw(n_similar, classes.count_similar(), classes.some_similar, classes.all_similar, random)
     dissimilar = _draw(
@@ -79,12 +82,18 @@ def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState
 
 
 def near_pairs(
-    X: np.ndarray, labels: np.ndarray, n_pairs: int, n_neighbors: int, random: np.random.RandomState
+    X: np.ndarray,
+    labels: np.ndarray,
+    n_pairs: int,
+    n_neighbors: int,
+    random: np.random.RandomState,
+    groups: np.ndarray | None = None,
 ) -> Pairs:
     """As ``sample_pairs``, but of rows near each other, where a metric decides which rows are neighbors.
 
-    Half are a row and one of the ``n_neighbors`` nearest rows of its class, half a row and one of as many nearest rows
-    of other classes, by Euclidean distance. Every class is equally often that of the first row.
+    Half are a row and one of the ``n_neighbors`` nearest rows of its class,
+    half a row and one of as many nearest rows of other classes, by
+    Euclidean distance. Every class is equally often that of the first row. Rows of one group are no pair.
 
     >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
     >>> pairs = near_pairs(X, labels, 4, 1, np.random.RandomState(0))
@@ -94,30 +103,37 @@ def near_pairs(
     by_class = np.argsort(labels, kind="stable")
     members = np.split(by_class, np.cumsum(np.bincount(labels))[:-1])
     n_similar = (n_pairs + 1) // 2
-    similar = _some_of_each_class(_near_same_class(X, members, n_neighbors), labels, n_similar, random)
-    dissimilar = _some_of_each_class(_near_other_classes(X, members, n_neighbors), labels, n_pairs - n_similar, random)
+    similar = _some_of_each_class(_near_same_class(X, members, n_neighbors, groups), labels, n_similar, random)
+    dissimilar = _some_of_each_class(
+        _near_other_classes(X, members, n_neighbors, groups), labels, n_pairs - n_similar, random
+    )
     return _mixed(similar, dissimilar, random)
 
 
-def _near_same_class(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
+def _near_same_class(X: np.ndarray, members: list[np.ndarray], k: int, groups: np.ndarray | None) -> np.ndarray:
     """(n, 2) rows, and one of the k nearest of their class."""
     pairs = [
-        _paired(rows, rows[leave_one_out(X[rows], min(k, len(rows) - 1)).indices]) for rows in members if len(rows) > 1
+        _paired(rows, rows, others(X[rows], k, None if groups is None else groups[rows]))
+        for rows in members
+        if len(rows) > 1
     ]
     return np.concatenate(pairs) if pairs else np.empty((0, 2), np.int64)
 
 
-def _near_other_classes(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
+def _near_other_classes(X: np.ndarray, members: list[np.ndarray], k: int, groups: np.ndarray | None) -> np.ndarray:
     """(n, 2) rows, and one of the k nearest of other classes."""
     pairs = []
     for rows in members:
-        others = np.delete(np.arange(len(X)), rows)
-        pairs.append(_paired(rows, others[nearest(X[others], X[rows], min(k, len(others))).indices]))
+        rest = np.delete(np.arange(len(X)), rows)
+        of_both = () if groups is None else (groups[rows], groups[rest])
+        pairs.append(_paired(rows, rest, nearest_among(X[rest], X[rows], k, *of_both)))
     return np.concatenate(pairs)
 
 
-def _paired(rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.repeat(rows, neighbors.shape[1]), neighbors.ravel()])
+def _paired(rows: np.ndarray, among: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """(n, 2) each of the rows, and each of its neighbors by their places; −1 is none."""
+    line, column = np.nonzero(places >= 0)
+    return np.column_stack([rows[line], among[places[line, column]]])
 
 
 def _some_of_each_class(pairs: np.ndarray, labels: np.ndarray, n: int, random: np.random.RandomState) -> np.ndarray:
@@ -162,19 +178,35 @@ def _draw(
 
 
 class _Classes:
-    """Rows in the order of their classes: places start … start + size hold the ``rows`` of one class."""
+    """Rows in the order of their classes: places start … start + size hold the ``rows`` of one class.
 
-    def __init__(self, labels: np.ndarray) -> None:
+    Pairs of one group are not counted, and left out.
+    """
+
+    def __init__(self, labels: np.ndarray, groups: np.ndarray | None = None) -> None:
         self.rows = np.argsort(labels, kind="stable")
         self.sizes = np.bincount(labels)
         self.starts = np.cumsum(self.sizes) - self.sizes
+        self._groups = None if groups is None else groups[self.rows]
+        labels = labels[self.rows]
+        self._of_one_class = _n_pairs(labels)
+        if self._groups is not None:
+            in_both = np.unique(np.column_stack([labels, self._groups]), axis=0, return_inverse=True)[1]
+            self._of_one_class -= _n_pairs(in_both.reshape(-1))
 
     def count_similar(self) -> int:
-        return int((self.sizes * (self.sizes - 1) // 2).sum())
+        return self._of_one_class
 
     def count_dissimilar(self) -> int:
         n = len(self.rows)
-        return n * (n - 1) // 2 - self.count_similar()
+        return n * (n - 1) // 2 - (0 if self._groups is None else _n_pairs(self._groups)) - self._of_one_class
+
+    def _across(self, places: np.ndarray) -> np.ndarray:
+        """The pairs of two groups."""
+        if self._groups is None:
+            return places
+        kept: np.ndarray = places[self._groups[places[:, 0]] != self._groups[places[:, 1]]]
+        return kept
 
     def some_similar(self, n: int, random: np.random.RandomState) -> np.ndarray:
         """(n, 2) places, the same number for every class of two rows or more."""
@@ -182,7 +214,7 @@ class _Classes:
         sizes = self.sizes[of_class]
         first = random.randint(sizes)
         second = (first + 1 + random.randint(sizes - 1)) % sizes
-        return np.column_stack([first, second]) + self.starts[of_class][:, None]
+        return self._across(np.column_stack([first, second]) + self.starts[of_class][:, None])
 
     def some_dissimilar(self, n: int, random: np.random.RandomState) -> np.ndarray:
         """(n, 2) places: the first row's class is uniform, the second's uniform among the other classes."""
@@ -190,19 +222,25 @@ class _Classes:
         first = np.resize(random.permutation(n_classes), n)
         second = (first + 1 + random.randint(n_classes - 1, size=n)) % n_classes
         places = [self.starts[of_class] + random.randint(self.sizes[of_class]) for of_class in (first, second)]
-        return np.column_stack(places)
+        return self._across(np.column_stack(places))
 
     def all_similar(self) -> np.ndarray:
         pairs = [np.column_stack(np.triu_indices(size, 1)) + start for size, start in self._spans()]
-        return np.concatenate(pairs)
+        return self._across(np.concatenate(pairs))
 
     def all_dissimilar(self) -> np.ndarray:
         n = len(self.rows)
         pairs = [_product(range(start, start + size), range(start + size, n)) for size, start in self._spans()]
-        return np.concatenate(pairs)
+        return self._across(np.concatenate(pairs))
 
     def _spans(self) -> list[tuple[int, int]]:
         return list(zip(self.sizes.tolist(), self.starts.tolist(), strict=True))
+
+
+def _n_pairs(numbers: np.ndarray) -> int:
+    """How many pairs have the same number."""
+    sizes = np.bincount(numbers)
+    return int((sizes * (sizes - 1) // 2).sum())
 
 
 def _product(first: range, second: range) -> np.ndarray:

@@ -107,14 +107,24 @@ class ITML(LearnedMetric):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows and their labels. A class of one row is allowed; it has no similar pairs."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Learn from rows and their labels. A class of one row is allowed; it has no similar pairs.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features)
+        y : (n_rows,) labels
+        groups : (n_rows,) hashable names, optional
+            The group of each row, such as a patient or a writer: rows of one group are never a pair.
+        """
         self._check_settings()
-        X, unit, labels, classes = self._labeled_rows(X, y)
+        X, unit, labels, classes, groups = self._labeled_rows(X, y, groups)
         random = check_randomness(self.random_state)
         with one_blas_thread():
             prior = prior_matrix(self.prior, X, labels)
-            pairs = self._pairs(X @ factor(prior), labels, random)
+            pairs = self._pairs(X @ factor(prior), labels, groups, random)
+            if not len(pairs.first):
+                raise InputError("All rows are of one group, so there is no pair to learn from. Pass several groups.")
             apart = self._apart(pairs, labels, classes)
             per_unit = unit ** -PRIOR_POWERS[self.prior] if isinstance(self.prior, str) else 1.0
             squared = (unit * per_unit) ** 2  # what a squared distance is multiplied by
@@ -124,10 +134,12 @@ class ITML(LearnedMetric):
             self.components_ = factor(self._learn(prior, constraints)) * per_unit
         return self
 
-    def _pairs(self, mapped: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Pairs:
+    def _pairs(
+        self, mapped: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, random: np.random.RandomState
+    ) -> Pairs:
         if self.n_neighbors is None:
-            return sample_pairs(labels, self.n_constraints, random)
-        return near_pairs(mapped, labels, self.n_constraints, self.n_neighbors, random)
+            return sample_pairs(labels, self.n_constraints, random, groups)
+        return near_pairs(mapped, labels, self.n_constraints, self.n_neighbors, random, groups)
 
     def _apart(self, pairs: Pairs, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         """The distance of the classes of each pair: 0 for the same class, 1 for others, or that of the taxonomy."""

@@ -18,6 +18,7 @@ from nearsay.core.arrays import row_blocks
 from nearsay.core.settings import check_flag
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.content_order import content_order
+from nearsay.data.rows import as_groups
 from nearsay.distances.distance import Distance
 from nearsay.distances.mahalanobis import Mahalanobis
 from nearsay.errors import InputError
@@ -61,14 +62,17 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes.
+    def _labeled_rows(
+        self, X: Any, y: Any, groups: Any = None
+    ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray, np.ndarray | None]:
+        """The checked rows in float64, as ``in_units`` gives them with the unit; class numbers, classes and groups.
 
         Rows are sorted by content, so that random draws and sums do not depend on the order in which they were passed.
         """
         X, y = self._checked_rows_and_labels(X, y)
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
-        return *in_units(X[order]), *class_numbers(y[order])
+        groups = as_groups(groups, len(X))
+        return *in_units(X[order]), *class_numbers(y[order]), None if groups is None else groups[order]
 
     def _checked_rows_and_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = checked_rows_and_labels(self, X, y, dtype=np.float64, ensure_min_samples=2)

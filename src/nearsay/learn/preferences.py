@@ -100,6 +100,7 @@ def draw_preferences(
     weighting: str = "ndcg",
     rest: float = 1e-6,
     seed: int = 0,
+    groups: np.ndarray | None = None,
 ) -> Preferences:
     """Draw preferences from keywords: for each row, pairs of other rows of different agreement, with weights.
 
@@ -118,6 +119,8 @@ def draw_preferences(
         "ndcg": what swapping the two would lose of NDCG at ``depth``.
     rest : float
         The weight of pairs below ``depth``, small against the others.
+    groups : (n_rows,) numbers, optional
+        Rows of the group of a row are left out of its order.
 
     >>> Y = csr_array([[1, 1], [1, 1], [1, 0], [0, 0]])
     >>> found = draw_preferences(Y, 2, seed=1)
@@ -131,10 +134,15 @@ def draw_preferences(
         check_whole("top", top, least=1)
     check_number("rest", rest, 0)
 
+    def own(row: int) -> np.ndarray:
+        """Where the rows of its group are, itself among them."""
+        alike: np.ndarray = np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
+        return alike
+
     def draw_block(rows: slice) -> list[np.ndarray]:
         agreements = agreement(Y[rows], Y)
         drawn = [
-            _draw(r, i, n_pairs, depth, top, rest, np.random.default_rng([seed, i]))
+            _draw(r, own(i), i, n_pairs, depth, top, rest, np.random.default_rng([seed, i]))
             for i, r in enumerate(agreements, start=rows.start)
         ]
         return [np.concatenate(part) for part in zip(*drawn, strict=True)]
@@ -146,6 +154,7 @@ def draw_preferences(
 
 def _draw(
     agreements: np.ndarray,
+    left_out: np.ndarray,
     row: int,
     n_pairs: int,
     depth: int,
@@ -155,7 +164,7 @@ def _draw(
 ) -> tuple[np.ndarray, ...]:
     """One row's pairs (query, better, worse, weight), by a random generator of its own: threads do not matter."""
     others = random.permutation(len(agreements))
-    others = others[others != row]
+    others = others[~left_out[others]]
     others = others[np.argsort(-agreements[others], kind="stable")]
     r = agreements[others]
     # From this place on down, agreements are smaller than at each of the first ``top``.

@@ -24,6 +24,7 @@ from nearsay.core.arrays import as_rows, check_n_neighbors, check_row_numbers, r
 from nearsay.core.parallel import in_parallel
 from nearsay.core.settings import check_flag, check_randomness, check_whole
 from nearsay.data.keywords import annotated_order, rows_and_keywords
+from nearsay.data.rows import as_groups
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
 from nearsay.neighbors import neighbor_search
@@ -198,17 +199,20 @@ class RankBoostNeighbors(BaseEstimator):
         self.joint = joint
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any) -> RankBoostNeighbors:
+    def fit(self, X: Any, Y: Any, groups: Any = None) -> RankBoostNeighbors:
         """Learn the order of neighbors.
 
         Parameters
         ----------
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        groups : (n_rows,) hashable names, optional
+            The group of each row, such as a photographer: rows of a row's group are not in its order.
         """
         check_whole("max_iter", self.max_iter, least=0)
         joint = check_flag("joint", self.joint)
         rows, keywords = rows_and_keywords(X, Y)
+        groups = as_groups(groups, len(rows))
         spaces = as_spaces(self.features, rows.shape[1])
         order = annotated_order(rows, keywords.matrix)  # preferences are drawn and used in this order
         preferences = draw_preferences(
@@ -219,6 +223,7 @@ class RankBoostNeighbors(BaseEstimator):
             weighting=self.weighting,
             rest=self.rest,
             seed=int(check_randomness(self.random_state).randint(2**31 - 1)),
+            groups=None if groups is None else groups[order],
         )
         if not preferences.weight.any():
             raise InputError(
@@ -229,7 +234,7 @@ class RankBoostNeighbors(BaseEstimator):
         self.n_features_in_ = rows.shape[1]
         self.space_names_ = (*(space.name for space in spaces), *(("joint",) if joint else ()))
         self.n_preferences_ = len(preferences)
-        better, worse = self._ranks(preferences, order)
+        better, worse = self._ranks(preferences, order, groups)
         self.boosted_ = rank_boost(better, worse, preferences.weight, len(rows) - 1, self.max_iter)
         return self
 
@@ -250,11 +255,13 @@ class RankBoostNeighbors(BaseEstimator):
         queries = self._held.rows if rows is None else self._held.rows[numbers]
         return self._ordered(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
 
-    def _ranks(self, preferences: Preferences, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _ranks(
+        self, preferences: Preferences, order: np.ndarray, groups: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The ranks of the better and of the worse rows in every space, (n_spaces, n_pairs) each.
 
-        A rank is one more than the number of rows that are nearer, the query itself left out. Preferences name rows by
-        their places in ``order``.
+        A rank is one more than the number of rows that are nearer, the query and its group left out. Preferences name
+        rows by their places in ``order``.
         """
         from nearsay.learn.rank_boost_kernels import rank_rows
 
@@ -266,6 +273,9 @@ class RankBoostNeighbors(BaseEstimator):
         starts = np.searchsorted(query[by_query], np.arange(n_rows + 1))
 
         def rank(space: int, first: int, distances: np.ndarray) -> None:
+            if groups is not None:  # as far as any row, so nearer than none
+                own = groups[first : first + len(distances), None] == groups
+                np.copyto(distances, distances.max(axis=1, keepdims=True), where=own)
             in_parallel(
                 lambda part: rank_rows(distances[part], first + part.start, starts, rows, ranks[space]),
                 row_blocks(len(distances), size=QUERIES_AT_ONCE),

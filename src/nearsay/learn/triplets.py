@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearsay.core.arrays import row_blocks
-from nearsay.neighbors.index import leave_one_out, nearest
+from nearsay.neighbors.other_groups import nearest_among, others
 
 
 class Triplets(NamedTuple):
@@ -19,7 +19,12 @@ class Triplets(NamedTuple):
 
 
 def near_triplets(
-    X: np.ndarray, labels: np.ndarray, n_triplets: int, near: tuple[int, int], random: np.random.RandomState
+    X: np.ndarray,
+    labels: np.ndarray,
+    n_triplets: int,
+    near: tuple[int, int],
+    random: np.random.RandomState,
+    groups: np.ndarray | None = None,
 ) -> Triplets:
     """Random triplets of rows near each other, where a metric decides which rows are neighbors.
 
@@ -28,12 +33,13 @@ def near_triplets(
     ``n_triplets``, or none, if there are not as many pairs.
 
     A row alone in its class is no anchor, and a triplet never holds two identical rows of different classes: no metric
-    separates them.
+    separates them. Neither other row is of the group of the anchor.
 
     Parameters
     ----------
     X : (n_rows, n_features)
     labels : (n_rows,) number of each row's class; at least two classes
+    groups : (n_rows,) numbers of groups, optional
 
     >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
     >>> near_triplets(X, labels, 4, (1, 1), np.random.RandomState(0))
@@ -44,7 +50,7 @@ def near_triplets(
         return Triplets(*np.empty((3, 0), np.int64))
     n_drawn = _shared_out(n_triplets, np.concatenate(members), labels, random)
     content = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
-    drawn = [block for rows in members for block in _of_one_class(X, content, rows, n_drawn, near, random)]
+    drawn = [block for rows in members for block in _of_one_class(X, content, rows, n_drawn, near, random, groups)]
     return Triplets(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
 
 
@@ -74,18 +80,22 @@ def _of_one_class(
     n_drawn: np.ndarray,
     near: tuple[int, int],
     random: np.random.RandomState,
+    groups: np.ndarray | None,
 ) -> list[Triplets]:
     """The triplets anchored at ``rows``, all of one class, in blocks; rows with equal ``content`` are identical."""
-    others = np.setdiff1d(np.arange(len(X)), rows, assume_unique=True)
-    near_same = rows[leave_one_out(X[rows], min(near[0], len(rows) - 1)).indices]
-    near_other = others[nearest(X[others], X[rows], min(near[1], len(others))).indices]
+    rest = np.setdiff1d(np.arange(len(X)), rows, assume_unique=True)
+    of_rows, of_rest = (None, None) if groups is None else (groups[rows], groups[rest])
+    same_places = others(X[rows], near[0], of_rows)
+    other_places = nearest_among(X[rest], X[rows], near[1], of_rows, of_rest)
+    near_same, near_other = rows[same_places], rest[other_places]
     n_pairs = near_same.shape[1] * near_other.shape[1]
     triplets = []
     for block in row_blocks(len(rows), row_bytes=8 * n_pairs):
         # Every pair of a near row of the class and a near other gets a random number; the lowest make the triplets.
         lots = random.random_sample((block.stop - block.start, n_pairs))
         identical = content[near_same[block]][:, :, None] == content[near_other[block]][:, None, :]
-        lots[identical.reshape(lots.shape)] = np.inf
+        missing = (same_places[block] < 0)[:, :, None] | (other_places[block] < 0)[:, None, :]
+        lots[(identical | missing).reshape(lots.shape)] = np.inf
         wanted = np.minimum(n_drawn[rows[block]], np.isfinite(lots).sum(axis=1))
         most = int(wanted.max())
         lowest = _lowest(lots, most)

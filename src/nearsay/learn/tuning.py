@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,12 +12,13 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.validation import check_X_y, has_fit_parameter
 
 from nearsay.core.arrays import as_rows, row_blocks
 from nearsay.core.settings import check_estimator, check_flag, check_number, check_randomness, check_whole
 from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
+from nearsay.data.rows import as_groups
 from nearsay.errors import InputError
 from nearsay.learn.whitening import WithinClassWhitening
 from nearsay.neighbors.index import nearest
@@ -59,6 +61,7 @@ def tune_metric(
     grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
     *,
     n_neighbors: int = 20,
+    groups: Any = None,
     X_valid: Any = None,
     y_valid: Any = None,
     validation_fraction: float = 1 / 3,
@@ -83,6 +86,9 @@ def tune_metric(
         As for scikit-learn's ``GridSearchCV``; ``{}`` tries the learner as it is.
     n_neighbors : int, default=20
         Neighbors that vote, or all rows where there are fewer.
+    groups : (n_rows,) hashable names, optional
+        The group of each row, such as a patient or a writer: whole groups are held out, and learners whose ``fit``
+        takes groups learn with them.
     X_valid, y_valid : optional
         Validation rows. The best candidate is then the one fitted on all of ``X``.
         Without them rows of ``X`` are held out, and the best settings are fitted again on all of ``X``.
@@ -113,25 +119,27 @@ def tune_metric(
         simpler.append(TransformerCandidate("WithinClassWhitening", WithinClassWhitening(), {"pull": 1.0}))
     candidates = simpler + [TransformerCandidate(type(learner).__name__, learner, settings) for settings in tried]
     X, y = _check_rows(X, y)
+    groups = as_groups(groups, len(y))
     passed = X_valid is not None
     if passed != (y_valid is not None):
         raise InputError("Validation rows need their labels: pass both X_valid and y_valid, or neither.")
     if passed:
-        train, labels = X, y
+        train, labels, of_train = X, y, groups
         rows, truth = _check_rows(X_valid, y_valid)
     else:
         # Rows are held out at random, in this order.
         order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
-        X, y = X[order], y[order]
-        held_out = held_out_rows(y, validation_fraction, check_randomness(random_state))
+        X, y, groups = X[order], y[order], None if groups is None else groups[order]
+        held_out = held_out_rows(y, validation_fraction, check_randomness(random_state), groups)
         train, labels, rows, truth = X[~held_out], y[~held_out], X[held_out], y[held_out]
+        of_train = None if groups is None else groups[~held_out]
     if not len(rows):
         raise InputError(
             f"No row can be held out of {len(X)} rows with validation_fraction={validation_fraction}."
             " Pass X_valid and y_valid, or more rows of each class."
         )
     k = min(check_whole("n_neighbors", n_neighbors, least=1), len(train))
-    fitted = [candidate.fitted(train, labels) for candidate in candidates]
+    fitted = [candidate.fitted(train, labels, of_train) for candidate in candidates]
     accuracies = [
         neighbor_accuracy(mapped.transform(train), labels, mapped.transform(rows), truth, k) for mapped in fitted
     ]
@@ -141,7 +149,7 @@ def tune_metric(
     ]
     open_to_choice = range(1 if keep_learner else 0, len(candidates))
     chosen = max(open_to_choice, key=accuracies.__getitem__)  # the first of equals
-    best = fitted[chosen] if passed else candidates[chosen].fitted(X, y)
+    best = fitted[chosen] if passed else candidates[chosen].fitted(X, y, groups)
     return TunedMetric(
         best, candidates[chosen].metric, candidates[chosen].settings, accuracies[chosen], accuracies[0], table
     )
@@ -154,8 +162,10 @@ class TransformerCandidate(NamedTuple):
     learner: Any
     settings: dict[str, Any]
 
-    def fitted(self, X: np.ndarray, y: np.ndarray) -> Any:
-        return clone(self.learner).set_params(**self.settings).fit(X, y)
+    def fitted(self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None) -> Any:
+        learner = clone(self.learner).set_params(**self.settings)
+        takes = groups is not None and has_fit_parameter(learner, "groups")
+        return learner.fit(X, y, **({"groups": groups} if takes else {}))
 
 
 def _check_rows(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -164,14 +174,27 @@ def _check_rows(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def held_out_rows(labels: np.ndarray, share: float, random: np.random.RandomState) -> np.ndarray:
+def held_out_rows(
+    labels: np.ndarray, share: float, random: np.random.RandomState, groups: np.ndarray | None = None
+) -> np.ndarray:
     """A random mask of held-out rows: this share of each class, rounded; one row of every class stays.
+
+    With groups, whole groups: at most this share of all rows.
 
     >>> held_out_rows(np.array([0, 0, 0, 0, 1]), 0.5, np.random.RandomState(0)).sum()
     np.int64(2)
     """
     check_number("validation_fraction", share, 0, 1, closed="neither")
     held_out = np.zeros(len(labels), bool)
+    if groups is not None:
+        left = dict(Counter(labels.tolist()))
+        for group in random.permutation(np.unique(groups)):
+            rows = np.flatnonzero(groups == group)
+            taken = Counter(labels[rows].tolist())
+            if all(taken[label] < left[label] for label in taken) and held_out.sum() + len(rows) <= share * len(labels):
+                held_out[rows] = True
+                left |= {label: left[label] - taken[label] for label in taken}
+        return held_out
     for label in dict.fromkeys(labels.tolist()):  # in order of their first rows, whatever their names
         rows = random.permutation(np.flatnonzero(labels == label))
         held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True

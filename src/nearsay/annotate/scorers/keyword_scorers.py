@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.annotate.scorers.relevance import RELEVANCES, Relevance
 from nearsay.annotate.scorers.transfer import transfer_scores
 from nearsay.core.arrays import check_n_neighbors
 from nearsay.errors import InputError, unknown_name
+from nearsay.neighbors.other_groups import left_out
 from nearsay.neighbors.table import NeighborTable
 
 # JEC's label transfer ranks words and is no weighted vote, so it is not among the relevances.
@@ -79,10 +81,12 @@ class KeywordScorer:
         blind = not getattr(self.estimator, "learns_from_keywords", True)
         return self.finds and blind and hasattr(self.estimator, "leave_one_out")
 
-    def fit(self, X: np.ndarray, keywords: csr_array) -> KeywordScorer:
-        """A copy fitted on these rows and their keywords."""
+    def fit(self, X: np.ndarray, keywords: csr_array, groups: np.ndarray | None = None) -> KeywordScorer:
+        """A copy fitted on these rows and their keywords, and their groups where it takes them."""
         k = min(self.n_neighbors, len(X)) if self.finds else 0
-        return replace(self, estimator=clone(self.estimator).fit(X, keywords), n_neighbors=k)
+        takes = groups is not None and has_fit_parameter(self.estimator, "groups")
+        fitted = clone(self.estimator).fit(X, keywords, **({"groups": groups} if takes else {}))
+        return replace(self, estimator=fitted, n_neighbors=k)
 
     def table(self, X: np.ndarray) -> NeighborTable:
         """The neighbors of every query, once fitted."""
@@ -95,10 +99,12 @@ class KeywordScorer:
             return [np.asarray(self.estimator.scores(X), dtype=np.float64)]
         return self.scores_of(self.table(X), keywords)
 
-    def left_out_scores(self, rows: np.ndarray, keywords: csr_array) -> list[np.ndarray]:
-        """The same for the rows of these numbers, each left out of its own neighbors."""
+    def left_out_scores(
+        self, rows: np.ndarray, keywords: csr_array, groups: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        """The same for the rows of these numbers, each left out of its own neighbors, and all rows of its group."""
         k = check_n_neighbors(min(self.n_neighbors, keywords.shape[0] - 1), keywords.shape[0], left_out=1)
-        return self.scores_of(self.estimator.leave_one_out(k, rows=rows), keywords)
+        return self.scores_of(left_out(self.estimator, k, rows, groups), keywords)
 
     def scores_of(self, table: NeighborTable, keywords: csr_array) -> list[np.ndarray]:
         """The scores that each relevance gives to these neighbors."""

@@ -21,7 +21,9 @@ from nearsay.annotate.scorers.relevance import weighted_votes
 from nearsay.core.arrays import as_rows, check_n_neighbors, row_blocks
 from nearsay.core.settings import check_estimator, check_number
 from nearsay.data.keywords import rows_and_keywords
+from nearsay.data.rows import as_groups
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.other_groups import left_out
 from nearsay.neighbors.table import NeighborTable
 
 
@@ -119,25 +121,27 @@ class MLkNN(BaseEstimator):
         self.base = base
         self.smoothing = smoothing
 
-    def fit(self, X: Any, Y: Any) -> MLkNN:
+    def fit(self, X: Any, Y: Any, groups: Any = None) -> MLkNN:
         """Find the neighbors of every row among the others, and count their votes.
 
         Parameters
         ----------
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        groups : (n_rows,) hashable names, optional
+            The group of each row, such as a photographer: no row of its group votes on a past case.
         """
         if self.base is not None:
             check_estimator("base", self.base, "fit", "neighbors", "leave_one_out")
         rows, keywords = rows_and_keywords(X, Y)
         k = check_n_neighbors(self.n_neighbors, len(rows), left_out=1)
+        groups = as_groups(groups, len(rows))
         if self.base is None:
             self._index: NeighborIndex | None = NeighborIndex().fit(rows)
-            table = self._index.leave_one_out(k)
         else:
             self._index = None
             self.base_ = clone(self.base).fit(rows, keywords.matrix)
-            table = self.base_.leave_one_out(k)
+        table = left_out(self.base_ if self._index is None else self._index, k, np.arange(len(rows)), groups)
         self.n_features_in_ = rows.shape[1]
         self.words_ = keywords.words
         self._keywords = keywords.matrix

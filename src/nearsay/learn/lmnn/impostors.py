@@ -53,6 +53,7 @@ class ImpostorLists:
     X : (n_rows, n_features), in the order of their classes, centered
     starts, stops : (n_rows,) where the class of each row starts and stops
     rows : (n_listed,) the rows that get a list
+    groups : (n_rows,) rows of one group are not listed for each other; None where each is a group of its own
 
     Attributes
     ----------
@@ -60,8 +61,15 @@ class ImpostorLists:
     n_times_made : how often the lists were made
     """
 
-    def __init__(self, X: np.ndarray, starts: np.ndarray, stops: np.ndarray, rows: np.ndarray) -> None:
-        self._X = X
+    def __init__(
+        self,
+        X: np.ndarray,
+        starts: np.ndarray,
+        stops: np.ndarray,
+        rows: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        self._X, self._groups = X, groups
         self._rows, self._starts, self._stops = rows, starts[rows], stops[rows]
         size = max(16, min(512, PRODUCTS_AT_ONCE // len(X)))
         self.blocks = [slice(first, min(first + size, len(rows))) for first in range(0, len(rows), size)]
@@ -88,12 +96,21 @@ class ImpostorLists:
         """The lists of the rows in ``blocks[number]``."""
         if number in self._kept:
             return self._kept[number]
-        listed = self._make(self.blocks[number])
+        listed = self._of_other_groups(self.blocks[number], self._make(self.blocks[number]))
         with self._keeping:
             if self._fresh and self._n_kept + len(listed.rows) <= MOST_KEPT:
                 self._kept[number] = listed
                 self._n_kept += len(listed.rows)
         return listed
+
+    def _of_other_groups(self, block: slice, listed: Listed) -> Listed:
+        """The lists without rows of the own group."""
+        if self._groups is None:
+            return listed
+        line = np.repeat(np.arange(len(listed.ends)), np.diff(listed.ends, prepend=0))
+        other = self._groups[listed.rows] != self._groups[self._rows[block]][line]
+        ends = np.cumsum(np.bincount(line[other], minlength=len(listed.ends)))
+        return Listed(ends.astype(listed.ends.dtype), listed.rows[other])
 
     def _still_hold(self, L: np.ndarray, reach: np.ndarray) -> bool:
         """Whether no unlisted row can be within reach.

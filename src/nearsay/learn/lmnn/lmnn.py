@@ -105,18 +105,27 @@ class LMNN(LearnedMetric):
         self.taxonomy = taxonomy
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn the map from rows (n_rows, n_features) and their labels."""
-        X, unit, labels, classes = self._labeled_rows(X, y)
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Learn the map from rows and their labels.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features)
+        y : (n_rows,) labels
+        groups : (n_rows,) hashable names, optional
+            The group of each row, such as a patient or a writer: no row is a target or an impostor of
+            rows of its group.
+        """
+        X, unit, labels, classes, groups = self._labeled_rows(X, y, groups)
         self._check_parameters(X.shape[1])
-        targets = target_neighbors(X, labels, min(self.n_neighbors, len(X) - 1))
+        targets = target_neighbors(X, labels, min(self.n_neighbors, len(X) - 1), groups)
         if (targets < 0).all():
             raise InputError(
-                f"Each of the {len(classes)} classes has a single row, so no row has a target to be near."
-                " Pass at least one class of two rows."
+                f"Each of the {len(classes)} classes has a single row{'' if groups is None else ', or group of rows'},"
+                " so no row has a target to be near. Pass at least one class of two."
             )
         axes = np.eye(X.shape[1]) if self.n_components is None else _principal_axes(X, self.n_components)
-        problem = LMNNProblem(X, labels, targets, self.push, self._margins(classes))
+        problem = LMNNProblem(X, labels, targets, self.push, self._margins(classes), groups)
         with progress_bar("LMNN", self.max_iter, self.verbose) as report:
             descent = solve(problem, axes, max_iter=self.max_iter, tol=self.tol, report=report)
         self.components_ = descent.point.copy()

@@ -27,6 +27,7 @@ class LMNNLoss:
     push : weight μ of the second sum, from 0 to 1
     margins : (n_classes, n_classes) m for a row of one class and an impostor of the other, not negative
     n_rows : sum over so many rows i only, taken evenly from all classes; None for all
+    groups : (n_rows,) a row l of the group of row i is no impostor; None where each row is a group of its own
 
     Two rows of one class at (0, 0) and (1, 0), one of another at (0, 1): targets cost 1 + 1, impostors (1 + 1 − 1)
     + (1 + 1 − 2), half of each counts.
@@ -47,6 +48,7 @@ class LMNNLoss:
         push: float,
         margins: np.ndarray,
         n_rows: int | None = None,
+        groups: np.ndarray | None = None,
     ) -> None:
         order = np.argsort(labels, kind="stable")
         place = np.empty(len(order), np.int64)
@@ -61,7 +63,8 @@ class LMNNLoss:
         self._targets = np.where(targets >= 0, place[targets], -1)
         sizes = np.bincount(labels)
         stops = np.cumsum(sizes)
-        self._lists = ImpostorLists(self._X, (stops - sizes)[self._labels], stops[self._labels], self._rows)
+        of_class = (stops - sizes)[self._labels], stops[self._labels]
+        self._lists = ImpostorLists(self._X, *of_class, self._rows, None if groups is None else groups[order])
         self._widest = margins.max(axis=1)[self._labels[self._rows]]
         with one_blas_thread():
             self._pull = scatter_of_targets(self._X, self._rows, self._targets)

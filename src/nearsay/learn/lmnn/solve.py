@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,11 @@ class LMNNProblem(NamedTuple):
     targets: np.ndarray
     push: float
     margins: np.ndarray
+    groups: np.ndarray | None = None
 
     def loss(self, X: np.ndarray, n_rows: int | None = None) -> LMNNLoss:
-        return LMNNLoss(X, self.labels, self.targets, push=self.push, margins=self.margins, n_rows=n_rows)
+        how: dict[str, Any] = {"push": self.push, "margins": self.margins, "groups": self.groups}
+        return LMNNLoss(X, self.labels, self.targets, n_rows=n_rows, **how)
 
 
 def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, report: Report) -> Descent:
