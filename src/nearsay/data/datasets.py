@@ -30,15 +30,7 @@ if TYPE_CHECKING:
     from nearsay.data.emoji_pictures import EmojiPictures
 
 SPECIMENS = 16
-WHEAT_FEATURES = (
-    "area",
-    "perimeter",
-    "compactness",
-    "kernel length",
-    "kernel width",
-    "asymmetry",
-    "groove length",
-)
+WHEAT_FEATURES = ("area", "perimeter", "compactness", "kernel length", "kernel width", "asymmetry", "groove length")
 # Each array starts with a mark (0, 0, 8 for unsigned bytes, its number of dimensions), then its sizes.
 IDX_MARK = b"\x00\x00\x08"
 

@@ -41,12 +41,7 @@ BRACKETS = {"fixed-threshold": (0.0, 1.0), "flat-reject": (0.0, 1.0)}
 
 
 def fit_reward_shift(
-    p_leaf: Any,
-    y: Any,
-    taxonomy: Taxonomy,
-    accuracy: float,
-    confidence: float | None = None,
-    method: str = "bisection",
+    p_leaf: Any, y: Any, taxonomy: Taxonomy, accuracy: float, confidence: float | None = None, method: str = "bisection"
 ) -> float:
     """Find the reward shift with which ``darts`` is right as often as asked for, and as specific as that allows.
 

@@ -49,14 +49,7 @@ class EvidenceDisplay(drawing.Display):
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
-        *,
-        images: Any,
-        query_image: Any = None,
-        ax: Any = None,
+        cls, estimator: Any, X: Any, y: Any = None, *, images: Any, query_image: Any = None, ax: Any = None
     ) -> EvidenceDisplay:
         """Query a fitted NeighborClassifier with one row and show the images of its neighbors.
 

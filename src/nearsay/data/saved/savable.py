@@ -125,11 +125,7 @@ _COUNTS_BY_CLASS = {
     "extra_": may(sparse_matrix("classes", "classes")),
 }
 _OWN_MODEL = of("GaussianClasses LinearClasses ForestClasses")
-_ANSWERS = {
-    "n_features_in_": count(),
-    "feature_names_in_": values("_"),
-    "rows_": of("GivenRows", "rows classes"),
-}
+_ANSWERS = {"n_features_in_": count(), "feature_names_in_": values("_"), "rows_": of("GivenRows", "rows classes")}
 _FITTED = {
     "classes": values("classes"),
     "labels": LABELS,
@@ -163,11 +159,7 @@ _LEARNED_MAP = {
     "n_iter_": count(),
     "loss_curve_": floats("_"),
 }
-_KEYWORDS = {
-    "n_features_in_": count("columns"),
-    "words_": values("words"),
-    "_keywords": sparse_matrix("rows", "words"),
-}
+_KEYWORDS = {"n_features_in_": count("columns"), "words_": values("words"), "_keywords": sparse_matrix("rows", "words")}
 _SIGMOIDS = {"usual": floats("votes"), "weights": floats("_")}
 _ORDERING = {
     "n_features_in_": count("columns"),

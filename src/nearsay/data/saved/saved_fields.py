@@ -43,14 +43,7 @@ ENTRIES: dict[tuple[str, ...], str] = {
     for one in names.split("|")
     for keys in itertools.permutations(one.split())
 }
-PLAIN_TAGS: dict[type, str] = {
-    type(None): "none",
-    bool: "bool",
-    int: "int",
-    float: "float",
-    str: "text",
-    list: "list",
-}
+PLAIN_TAGS: dict[type, str] = {type(None): "none", bool: "bool", int: "int", float: "float", str: "text", list: "list"}
 
 
 class Mismatch(Exception):

@@ -127,11 +127,7 @@ class TextTable:
 
 
 def read_text(
-    path: Path,
-    label: Column | None,
-    id: Column | None,
-    groups: Mapping[str, slice] | None,
-    header: bool | None = None,
+    path: Path, label: Column | None, id: Column | None, groups: Mapping[str, slice] | None, header: bool | None = None
 ) -> LabeledRows:
     """Rows of a text table; an unreadable cell is an error that names its line and column."""
     try:

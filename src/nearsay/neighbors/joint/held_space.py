@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,30 +43,23 @@ MEASURED_ONE_BY_ONE = 256
 Measure = Callable[[np.ndarray, slice], np.ndarray]
 
 
-class RoughQueries(Protocol):
+class RoughQueries(NamedTuple):
     """Queries prepared to be compared with the rows of one space.
 
     Attributes
     ----------
     errors : (n_queries,)
         How far a rough distance may be off, beyond a few roundings of float32.
+    add : function of (factor, rows, total)
+        Adds ``factor`` times the distances to these rows to ``total`` (queries × rows, float32).
     """
 
     errors: np.ndarray
-
-    def add(self, factor: float, rows: slice, total: np.ndarray) -> None:
-        """Add ``factor`` times the distances to these rows to ``total`` (queries × rows, float32)."""
-        ...
+    add: Callable[[float, slice, np.ndarray], None]
 
 
 class Rough(Protocol):
-    """Rows prepared to be compared roughly with any query.
-
-    Attributes
-    ----------
-    reach : float
-        How far apart rows lie at most, or about that far.
-    """
+    """Rows prepared to be compared roughly with any query; ``reach`` is how far apart they lie at most, or about."""
 
     reach: float
 
@@ -237,30 +230,23 @@ class _RoughByProducts:
             return distance.form_share * squared / scale / scale
         return np.sqrt(distance.form_share * squared) / scale
 
-    def prepare(self, Q: np.ndarray) -> _ProductQueries:
-        return _ProductQueries(self, Q)
+    def prepare(self, Q: np.ndarray) -> RoughQueries:
+        from nearsay.neighbors.joint.held_space_kernels import add_distances
 
-
-class _ProductQueries:
-    def __init__(self, rough: _RoughByProducts, Q: np.ndarray) -> None:
-        self._rough = rough
-        self._queries, lengths = rough.view.prepare(Q)
-        slack = rough.view.slack(lengths, np.zeros(len(lengths)), Q)
+        queries, lengths = self.view.prepare(Q)
+        slack = self.view.slack(lengths, np.zeros(len(lengths)), Q)
         # The slack is twice the error of a score |x|²/2 − q·x, of which a squared length has two; and |q|² is added.
-        off = slack + bounds.expanding(lengths, rough.radius)
+        off = slack + bounds.expanding(lengths, self.radius)
+        squares = (np.where(np.isfinite(slack), lengths, 0.0) ** 2).astype(np.float32)
+        squared = self.geometry.distance.form_squared
+
+        def add(factor: float, rows: slice, total: np.ndarray) -> None:
+            products = np.matmul(queries, self.rows[rows].T)
+            unit = np.float32(factor * self.in_units(np.float64(1.0)))
+            add_distances(products, self.half_norms[rows], squares, unit, squared, total)
+
         # A root is off most where it is taken of least: √t ≤ √(t + off) ≤ √t + √off.
-        self.errors = np.asarray(rough.in_units(off))
-        reached = np.isfinite(slack)
-        self._squares = np.where(reached, lengths, 0.0) ** 2
-
-    def add(self, factor: float, rows: slice, total: np.ndarray) -> None:
-        from nearsay.neighbors.joint.held_space_kernels import add_lengths, add_squares
-
-        rough = self._rough
-        products = np.matmul(self._queries, rough.rows[rows].T)
-        unit = np.float32(factor * rough.in_units(np.float64(1.0)))
-        add = add_squares if rough.geometry.distance.form_squared else add_lengths
-        add(products, rough.half_norms[rows], self._squares.astype(np.float32), unit, total)
+        return RoughQueries(np.asarray(self.in_units(off)), add)
 
 
 class _RoughManhattan:
@@ -282,36 +268,31 @@ class _RoughManhattan:
     def prepared(self, X: np.ndarray) -> np.ndarray:
         return np.asarray((X.astype(np.float64) - self.center) * self.scale)
 
-    def prepare(self, Q: np.ndarray) -> _ManhattanQueries:
-        return _ManhattanQueries(self, Q)
+    def prepare(self, Q: np.ndarray) -> RoughQueries:
+        from nearsay.distances.vector_kernels import manhattan
+
+        exact = self.prepared(Q)
+        lengths = abs(exact).sum(axis=1)
+        reached = lengths <= bounds.farthest(self.radius * self.scale)
+        queries = np.ascontiguousarray(np.where(reached[:, None], exact, 0.0), dtype=np.float32)
+
+        def add(factor: float, rows: slice, total: np.ndarray) -> None:
+            unit = np.float32(factor / self.scale)
+            measured = np.empty((len(queries), 2 * ROWS_IN_CACHE), np.float32)
+            for part, columns in zip(self.parts, self.held, strict=True):
+                start, stop = max(part.start, rows.start), min(part.stop, rows.stop)
+                if start < stop:
+                    few = measured[:, : part.stop - part.start]
+                    manhattan(queries, columns, few)
+                    few = few[:, start - part.start : stop - part.start]
+                    total[:, start - rows.start : stop - rows.start] += unit * few
+
+        return RoughQueries(np.where(reached, self.errors(Q, lengths), np.inf), add)
 
     def errors(self, Q: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Error bounds of the sums of ``prepared`` queries of these 1-norms."""
         plain = abs(Q.astype(np.float64)).sum(axis=1) + self.plain_reach + 2 * abs(self.center).sum()
         return bounds.summing_differences(self._n_columns, lengths, self.radius * self.scale, plain, self.scale)
-
-
-class _ManhattanQueries:
-    def __init__(self, rough: _RoughManhattan, Q: np.ndarray) -> None:
-        self._rough = rough
-        queries = rough.prepared(Q)
-        lengths = abs(queries).sum(axis=1)
-        reached = lengths <= bounds.farthest(rough.radius * rough.scale)
-        self._queries = np.ascontiguousarray(np.where(reached[:, None], queries, 0.0), dtype=np.float32)
-        self.errors = np.where(reached, rough.errors(Q, lengths), np.inf)
-
-    def add(self, factor: float, rows: slice, total: np.ndarray) -> None:
-        from nearsay.distances.vector_kernels import manhattan
-
-        rough, unit = self._rough, np.float32(factor / self._rough.scale)
-        measured = np.empty((len(self._queries), 2 * ROWS_IN_CACHE), np.float32)
-        for part, columns in zip(rough.parts, rough.held, strict=True):
-            start, stop = max(part.start, rows.start), min(part.stop, rows.stop)
-            if start < stop:
-                few = measured[:, : part.stop - part.start]
-                manhattan(self._queries, columns, few)
-                few = few[:, start - part.start : stop - part.start]
-                total[:, start - rows.start : stop - rows.start] += unit * few
 
 
 class _AsExact:
@@ -321,15 +302,9 @@ class _AsExact:
         self._space = space
         self.reach = float(space.distances(space.rows[:1], slice(0, len(space))).max()) * 2
 
-    def prepare(self, Q: np.ndarray) -> _ExactQueries:
-        return _ExactQueries(self._space, Q)
+    def prepare(self, Q: np.ndarray) -> RoughQueries:
+        def add(factor: float, rows: slice, total: np.ndarray) -> None:
+            with np.errstate(over="ignore"):  # infinitely far away, in float32
+                total += (factor * self._space.distances(Q, rows)).astype(np.float32)
 
-
-class _ExactQueries:
-    def __init__(self, space: HeldSpace, Q: np.ndarray) -> None:
-        self._space, self._Q = space, Q
-        self.errors = np.zeros(len(Q))
-
-    def add(self, factor: float, rows: slice, total: np.ndarray) -> None:
-        with np.errstate(over="ignore"):  # infinitely far away, in float32
-            total += (factor * self._space.distances(self._Q, rows)).astype(np.float32)
+        return RoughQueries(np.zeros(len(Q)), add)

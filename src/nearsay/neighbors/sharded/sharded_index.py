@@ -280,12 +280,7 @@ class LabeledShards:
         return joined([table for _, table in self._by_block(Q, left_out, k, checked)])
 
     def _by_block(
-        self,
-        Q: np.ndarray | None,
-        left_out: np.ndarray,
-        k: int,
-        members: tuple[int, ...],
-        at_once: int | None = None,
+        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...], at_once: int | None = None
     ) -> Iterator[tuple[slice, NeighborTable]]:
         """Blocks of queries, or rows, and their tables; the next are searched before the last are done."""
         of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(members, default=0)

@@ -88,11 +88,7 @@ class TritonSteps(PlainSteps):
     """Each step as one Triton kernel."""
 
     def __init__(
-        self,
-        torch: Any,
-        short: Tiling = LARGE[0],
-        long: Tiling = LARGE[1],
-        class_sizes: KernelSizes | None = None,
+        self, torch: Any, short: Tiling = LARGE[0], long: Tiling = LARGE[1], class_sizes: KernelSizes | None = None
     ) -> None:
         super().__init__(torch)
         self.short, self.long, self.class_sizes = short, long, class_sizes
@@ -188,14 +184,7 @@ class TritonSteps(PlainSteps):
         return listed, counts, thresholds
 
     def list_rows(
-        self,
-        queries: GpuQueries,
-        rows: GpuRows,
-        size: int,
-        listed: Any,
-        counts: Any,
-        thresholds: Any,
-        width: int,
+        self, queries: GpuQueries, rows: GpuRows, size: int, listed: Any, counts: Any, thresholds: Any, width: int
     ) -> tuple[Any, Any]:
         torch, bound, columns = self.torch, queries.bounds, rows.halves.shape[1]
         kept = torch.empty((queries.n, width), dtype=torch.int32, device=listed.device)

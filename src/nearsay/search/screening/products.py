@@ -92,10 +92,9 @@ def pack_rows(values: np.ndarray, lines: int) -> tuple[np.ndarray, np.ndarray]:
     from nearsay.search.screening.rounding_kernels import pack
     from nearsay.search.screening.tiles.packed_tile_kernels import SERVES
 
-    together = np.int32 if SERVES.deep == DEEP else np.int64
-    packed = in_cache_lines((lines // ROWS, values.shape[1] // SERVES.deep, ROWS), together)
+    packed = in_cache_lines((lines // ROWS, values.shape[1] // DEEP, ROWS), np.int32)
     sums = in_cache_lines((lines,), np.int32)
-    pack(values, values.view(together), packed, sums, -SERVES.moved)
+    pack(values, values.view(np.int32), packed, sums, -SERVES.moved)
     return packed.view(np.int8).reshape(-1), sums
 
 

@@ -24,7 +24,7 @@ summing = partial(only_compiled, fastmath={"reassoc", "contract", "nsz"})
 def pack(values, together, packed, row_sums, moved):  # type: ignore[no-untyped-def]
     """Rows of bytes, sixteen side by side, and what their sums begin with: ``moved`` times the sum of each row.
 
-    ``together`` are the bytes by four, or by eight, as they stay together.
+    ``together`` are the bytes by four, as they stay together.
     """
     for r in range(values.shape[0]):
         group, lane = r // ROWS, r % ROWS

@@ -69,8 +69,6 @@ def sums_of_tile(builder: Any, of: Family, queries: list[Any], rows: list[Any], 
     ``queries`` and ``rows`` are pointers to the bytes of each query and of each group of rows; ``begin`` has the
     vectors that sums begin with.
     """
-    if of.deep == 2 * DEEP:
-        return _sums_by_pairs(builder, queries, rows, width)
     sums = ir.VectorType(INT, of.lanes)
     sixteen = ir.VectorType(INT, TOGETHER // DEEP)
 
@@ -95,39 +93,6 @@ def sums_of_tile(builder: Any, of: Family, queries: list[Any], rows: list[Any], 
 
     flat = _looped(builder, width, begin * len(queries), add_columns)
     return [flat[start : start + len(begin)] for start in range(0, len(flat), len(begin))]
-
-
-def _sums_by_pairs(builder: Any, queries: list[Any], rows: list[Any], width: Any) -> Any:
-    """The same where an instruction takes eight columns of two queries and of two rows, and gives all four sums."""
-    bytes_, sums = ir.VectorType(BYTE, TOGETHER), ir.VectorType(INT, DEEP)
-    name, kind = "llvm.aarch64.neon.smmla.v4i32.v16i8", ir.FunctionType(sums, [sums, bytes_, bytes_])
-    multiply = cgutils.get_or_insert_function(builder.module, kind, name)
-    twos = [(queries[a], queries[min(a + 1, len(queries) - 1)]) for a in range(0, len(queries), 2)]
-    n_pairs = len(rows) * ROWS // 2
-
-    def add_columns(column: Any, totals: list[Any]) -> list[Any]:
-        for step in range(0, TOGETHER, 2 * DEEP):
-            here = builder.add(column, ir.Constant(LONG, step))
-            right = _vectors_at(builder, rows, here, n_pairs, bytes_)
-            longer = []
-            for a, two in enumerate(twos):
-                left = ir.Constant(ir.VectorType(LONG, 2), ir.Undefined)
-                for place, query in enumerate(two):
-                    eight = load(builder, builder.gep(query, [here]), LONG, 1)
-                    left = builder.insert_element(left, eight, ir.Constant(INT, place))
-                left = builder.bitcast(left, bytes_)
-                line = totals[a * n_pairs : (a + 1) * n_pairs]
-                longer += [builder.call(multiply, [total, left, row]) for total, row in zip(line, right, strict=True)]
-            totals = longer
-        return totals
-
-    flat = _looped(builder, width, [ir.Constant(sums, None)] * (len(twos) * n_pairs), add_columns)
-    lines = []
-    for a in range(len(queries)):
-        line = flat[a // 2 * n_pairs : (a // 2 + 1) * n_pairs]
-        of_query = ir.Constant(ir.VectorType(INT, 4), [2, 3, 6, 7] if a % 2 else [0, 1, 4, 5])
-        lines.append([builder.shuffle_vector(*pair, of_query) for pair in zip(line[::2], line[1::2], strict=True)])
-    return lines
 
 
 def _vectors_at(builder: Any, rows: list[Any], column: Any, count: int, kind: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from nearsay.core.arrays import in_cache_lines
 from nearsay.errors import InputError, unknown_name
 
 ROWS = 16  # side by side
-DEEP = 4  # columns of a row together, as most instructions take them
+DEEP = 4  # columns of a row together, as the instructions take them
 TOGETHER = 16  # columns that a step of most tiles takes; rows are filled up with zeros to a multiple of it
 # The name of a family, to be used instead of the one that is chosen; "none" for none of them.
 FORCE = "NEARSAY_TILE"
@@ -38,7 +38,6 @@ class Family:
     moved : what is added to the bytes of a query, whose side has no sign; 0 where it has one.
     largest : of the numbers that a byte of a query holds; rows reach to ±127.
     n_queries, n_vectors : how many sums are kept in registers at once.
-    deep : how many columns of a row lie together.
     together : how many columns a step takes.
     held : of how many queries sums are read at once, where an instruction leaves those of ``n_queries`` in memory;
         0 where they stay in registers.
@@ -51,7 +50,6 @@ class Family:
     largest: int
     n_queries: int
     n_vectors: int
-    deep: int = DEEP
     together: int = TOGETHER
     held: int = 0
 
@@ -81,7 +79,6 @@ FAMILIES = (
     Family("AVX-VNNI", "avxvnni", 8, 128, 127, 6, 2),
     # Two products of 127 × 127 are added in 16 bits, where nothing larger would fit.
     Family("AVX2", "avx2", 8, 64, 63, 6, 2),
-    Family("Arm i8mm", "i8mm", 4, 0, 127, 4, 4, deep=2 * DEEP),
     Family("Arm dot products", "dotprod", 4, 0, 127, 4, 4),
     # For tests, or if forced: slower than products of float32. Holds sums in memory, like AMX.
     ANY := Family("any processor", "", 4, 0, 127, 16, 16, held=2),
@@ -95,7 +92,7 @@ def families_here() -> list[Family]:
     known = dict(binding.get_host_cpu_features())
     with suppress(OSError):  # on Arm, Linux reports more features than LLVM
         cpuinfo = Path("/proc/cpuinfo").read_text()
-        known["dotprod"], known["i8mm"] = " asimddp" in cpuinfo, " i8mm" in cpuinfo
+        known["dotprod"] = " asimddp" in cpuinfo
     if known.get(AMX.feature):
         known[AMX.feature] = _lent()
     return [each for each in FAMILIES if each is ANY or known.get(each.feature)]
