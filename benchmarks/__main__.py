@@ -5,10 +5,16 @@ Tiny runs show that each still works, two at a time; others measure, and are alo
 
 from __future__ import annotations
 
+import importlib
+import multiprocessing.connection
+import os
 import pkgutil
+import runpy
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
+from pathlib import Path
+from typing import Any
 
 import benchmarks
 
@@ -29,23 +35,44 @@ LONG = ("scale", "page_in_browser", "metric_learning", "page")
 
 def main() -> int:
     names = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name not in NOT_BENCHMARKS]
-    tiny = "--tiny" in sys.argv[1:]
-    if tiny:
-        names.sort(key=lambda name: LONG.index(name) if name in LONG else len(LONG))
-
-    def run(name: str) -> int:
-        command = [sys.executable, "-m", f"benchmarks.{name}", *sys.argv[1:]]
-        if not tiny:
-            return subprocess.run(command, check=False).returncode
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        print(done.stdout, flush=True)
-        return done.returncode
-
-    with ThreadPoolExecutor(2 if tiny else 1) as pool:
-        failed = [name for name, code in zip(names, pool.map(run, names), strict=True) if code]
+    if "--tiny" in sys.argv[1:]:
+        failed = tiny_runs(sorted(names, key=lambda name: LONG.index(name) if name in LONG else len(LONG)))
+    else:
+        command = [sys.executable, "-m"]
+        failed = [name for name in names if subprocess.run([*command, f"benchmarks.{name}"], check=False).returncode]
     if failed:
         print(f"\nFailed: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
+
+
+def tiny_runs(names: list[str]) -> list[str]:
+    """Those that fail. Processes are forked from this one, which has imported what takes most of them seconds."""
+    for name in ("numba", "scipy.optimize", "sklearn.ensemble", "sklearn.linear_model"):
+        importlib.import_module(name)
+    fork, waiting, failed = multiprocessing.get_context("fork"), names[::-1], []
+    running: dict[int, tuple[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        while waiting or running:
+            while waiting and len(running) < 2:
+                name = waiting.pop()
+                process = fork.Process(target=tiny_run, args=(name, Path(folder, name)))
+                process.start()
+                running[process.sentinel] = name, process
+            for ended in multiprocessing.connection.wait(list(running)):
+                name, process = running.pop(ended)
+                process.join()
+                print(Path(folder, name).read_text(), flush=True)
+                failed += [name] * bool(process.exitcode)
+    return failed
+
+
+def tiny_run(name: str, printed: Path) -> None:
+    """What ``python -m benchmarks.NAME --tiny`` does; what it prints goes to a file."""
+    with printed.open("w") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.argv = [name, "--tiny"]
+    runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def best_of_both(work: Callable[[], object], times: int) -> tuple[float, float]:
 
 
 def run(tiny: bool) -> Rows:
-    n, n_few, repeats = (500, 150, 1) if tiny else (100_000, 6_000, 40)
+    n, n_few, repeats = (200, 120, 1) if tiny else (100_000, 6_000, 40)
     rows: Rows = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         for n_classes in (100, 5):

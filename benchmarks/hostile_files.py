@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 SECONDS, MEGABYTES = 2.0, 300
-CASES, TINY_CASES = 2000, 60
+CASES, TINY_CASES = 2000, 10
 JSON = "nearsay.json"
 
 # ------------------------------------------------------------------ honest files

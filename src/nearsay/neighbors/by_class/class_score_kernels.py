@@ -228,7 +228,7 @@ def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, pla
     n_queries, m = products.shape[1], best.shape[0] - 1
     last = listed_rows.shape[1] - 1
     scores, carried = np.empty(n_queries, products.dtype), np.empty(n_queries, np.int32)
-    start = 0
+    start = np.int64(0)  # a literal 0 would be compiled for anew
     while start < rows.shape[0]:
         stop = start + 1
         while stop < rows.shape[0] and labels[stop] == labels[start]:

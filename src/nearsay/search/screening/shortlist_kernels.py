@@ -233,7 +233,8 @@ def shortlist(Q, products, X, half_norms, bound, k, length):  # type: ignore[no-
     if products.shape[0] < n:
         products = multiply(Q, X)
     scores, rows = np.empty((n, length), X.dtype), np.empty((n, length), np.int32)
-    _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
+    first = np.int64(0)  # a literal 0 would be compiled for anew
+    _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
     undecided = False
     for q in range(n):
         undecided |= crowded[q]
