@@ -158,7 +158,7 @@ async def _clients(port: int, askers: int, correctors: int, seconds: float, n: i
     async def ask(line: Client, place: int) -> None:
         while time.perf_counter() < until:
             place = (place + 1) % len(Q)
-            sent = {"numbers": " ".join(f"{x:.4f}" for x in Q[place].tolist())}
+            sent = {"text": " ".join(f"{x:.4f}" for x in Q[place].tolist())}
             await post(line, "/ask.json", sent, found["asked"])
 
     async def correct(line: Client, place: int) -> None:

@@ -350,8 +350,8 @@ def test_errors_say_what_to_do(tmp_path, pets):
         with pytest.raises(CollectionBusy):
             LiveCollection.open(tmp_path / "c")
     collection, X = pets
-    with pytest.raises(InputError, match="needs a taxonomy"):
-        collection.label(X[:1], accuracy=0.9)
+    with pytest.raises(InputError, match="accuracy"):
+        collection.label(X[:1], accuracy=1.5)
     with pytest.raises(InputError, match="2 ids for 1 items"):
         collection.label(X[:1], ids=["a", "b"])
 

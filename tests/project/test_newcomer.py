@@ -26,7 +26,7 @@ ADDED = {
     ),
     "page": (
         *("web/pages/counts.py", "web/rendering.py"),
-        *('    ("/history", "History"),\n', '    ("/counts", "Counts"),\n'),
+        *('        ("/history", "History"),\n', '        ("/counts", "Counts"),\n'),
     ),
     "command": ("cli/size.py", "cli/__init__.py", "from nearsay.cli import asking", ", size"),
 }

@@ -305,7 +305,7 @@ def test_rows_with_huge_numbers_are_named_and_the_others_are_labeled(leaves):
         assert [(line["id"], line["label"]) for line in waiting["items"]] == [("new", "oak")]
         assert {problem["id"] for problem in waiting["batch"]["problems"]} == {"huge", "huger", "last"}
         for value in ("1e37", "3e38", "1e300", "nan"):
-            pasted = page.post("/ask.json", data={"numbers": f"1 {value}"})
+            pasted = page.post("/ask.json", data={"text": f"1 {value}"})
             assert pasted.status_code == 400, pasted.text
             assert "column 1" in pasted.json()["error"]
     assert leaves.label([[0, 0]])[0].label == "oak"

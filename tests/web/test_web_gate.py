@@ -251,7 +251,7 @@ def test_more_than_is_taken_is_refused(shades, monkeypatch):
     two = [("picture", ("a.png", as_png(shade("red", 0)))), ("picture", ("b.png", as_png(shade("red", 1))))]
     assert client.post("/ask.json", files=two).status_code == 400
     assert client.post("/ask.json", data={f"f{n}": "x" for n in range(40)}, files=two[:1]).status_code == 400
-    assert client.post("/ask.json", data={"numbers": "1 " * 2**20}).status_code in (400, 413)
+    assert client.post("/ask.json", data={"text": "1 " * 2**20}).status_code in (400, 413)
     monkeypatch.setattr(gate, "MOST_BYTES", 1000)
     assert client.post("/ask.json", files={"picture": ("a.png", b"x" * 2000)}).status_code == 413
 

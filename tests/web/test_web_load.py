@@ -58,7 +58,7 @@ def test_while_many_ask_every_correction_is_kept_and_counts_in_the_next_answer(h
             for _ in range(12):
                 since = max(acknowledged, default=0)
                 numbers = " ".join(map(str, rng.normal(size=4)))
-                answer = client.post("/ask.json", data={"numbers": numbers})
+                answer = client.post("/ask.json", data={"text": numbers})
                 assert answer.status_code == 200
                 answered.append((since, answer.json()["answer"]["version"]))
 

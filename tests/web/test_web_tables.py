@@ -27,18 +27,52 @@ def plans(tmp_path_factory):
 
 def test_a_typed_row_is_answered_and_its_neighbors_are_compared(plans):
     with client_of(plans) as client:
-        assert "A row: plan, age" in client.get("/ask").text
-        posted = client.post("/ask.json", data={"numbers": "gold,33"}).json()
+        assert 'name="cell:plan"' in client.get("/ask").text
+        posted = client.post("/ask.json", data={"text": "gold,33"}).json()
         assert posted["answer"]["label"] == "stays"
         assert posted["answer"]["compared"][0].startswith("same plan")
         page = client.get(f"/ask?question={posted['question']['key']}").text
-        assert '<p class="compared">same plan' in page
-        assert client.get("/ask?id=plans:3").text.count('<p class="compared">') > 0
+        assert 'title="same plan' in page
+        assert client.get("/ask?id=plans:3").text.count('title="same plan') > 0
         assert "<b>basic" not in client.get("/ask?id=plans:4").text
 
 
 def test_a_row_that_cannot_be_read_is_refused_in_words(plans):
     with client_of(plans) as client:
-        refused = client.post("/ask.json", data={"numbers": "gold"})
+        refused = client.post("/ask.json", data={"text": "gold,1,2"})
         assert refused.status_code == 400
-        assert "Got 1 cell; a row of this collection has 2: plan, age" in refused.text
+        assert "Got 3 cells; a row of this collection has 2: plan, age" in refused.text
+
+
+def test_a_row_is_asked_by_its_fields_and_differences_are_marked(plans):
+    with client_of(plans) as client:
+        by_line = client.post("/ask.json", data={"text": "gold,33"}).json()["answer"]
+        fields = {"cell:plan": "gold", "cell:age": "33"}
+        posted = client.post("/ask.json", data=fields).json()
+        assert posted["answer"]["probabilities"] == by_line["probabilities"]
+        data = client.get(f"/ask.json?question={posted['question']['key']}").json()
+        assert [each["text"] for each in data["comparison"]["first"]] == ["gold", "33"]
+        for neighbor, cells in zip(data["neighbors"], data["comparison"]["rows"], strict=True):
+            details = plans.store.item(neighbor["id"])["details"]
+            plan, age = cells
+            assert plan["text"] == details["plan"] and plan["differs"] == (details["plan"] != "gold")
+            assert age["differs"] == ("age" not in details or abs(float(details["age"]) - 33) > 2)
+        assert 'value="33"' in client.get(f"/ask?question={posted['question']['key']}").text
+        refused = client.post("/ask.json", data={"cell:color": "red"})
+        assert refused.status_code == 400 and "There is no column 'color'" in refused.json()["error"]
+
+
+def test_an_answer_is_kept_with_its_label_and_undone(plans):
+    with client_of(plans) as client:
+        key = client.post("/ask.json", data={"cell:plan": "gold", "cell:age": "33"}).json()["question"]["key"]
+        before = len(plans)
+        kept = client.post("/keep.json", data={"question": key, "label": "maybe"}).json()
+        item = plans.store.item(kept["id"])
+        assert (item["label"], item["confirmed"], item["details"]) == ("maybe", True, {"plan": "gold", "age": "33"})
+        assert client.post("/ask.json", data={"text": "gold,33"}).json()["answer"]["neighbors"][0]["id"] == kept["id"]
+        again = client.post("/keep.json", data={"question": key, "label": "maybe"})
+        assert again.status_code == 400 and "already" in again.json()["error"]
+        page = client.get(f"/ask?id={kept['id']}&event={kept['event']}").text
+        assert "Added as" in page and f'name="event" value="{kept["event"]}"' in page
+        client.post("/undo.json", data={"event": kept["event"]})
+        assert len(plans) == before

@@ -30,7 +30,7 @@ def test_a_text_is_asked_and_its_neighbors_are_quoted_with_shared_words_marked(c
     assert page.status_code == 200
     assert '<q class="text">' in page.text
     assert "<mark>block</mark>" in page.text
-    assert "textarea" in page.text
+    assert "It is <bdi>card</bdi>: add it" in page.text
     assert EVIL not in page.text
     assert "<script>alert" not in page.text
     answer = client.post("/ask.json", data={"text": "please block the card"}).json()["answer"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
 from typing import Any, NamedTuple
@@ -31,6 +31,20 @@ class Keyword(NamedTuple):
     score: float
 
 
+# Labels of a prediction set that are named.
+SET_SHOWN = 5
+
+
+def in_words(labels: Sequence[str]) -> str:
+    """Labels of which one may be right: "fruit, vegetable or sweet".
+
+    >>> in_words(["owl"]), in_words(["owl", "hawk"]), in_words(list("abcdefg"))
+    ('owl', 'owl or hawk', 'a, b, c, d, e or 2 more')
+    """
+    named = [*labels[:SET_SHOWN], *([f"{len(labels) - SET_SHOWN:,} more"] if len(labels) > SET_SHOWN else [])]
+    return f"{', '.join(named[:-1])}{' or ' if len(named) > 1 else ''}{named[-1]}"
+
+
 @dataclass(frozen=True)
 class Answer(InWords):
     """The answer about one item, with its evidence.
@@ -49,7 +63,10 @@ class Answer(InWords):
     probabilities : dict
         The most probable classes (at most 5), largest first.
     set_ : list of str
-        The prediction set, the most probable class first. In JSON: ``set``.
+        The prediction set: the fewest classes, the most probable first, that hold the true one as often as asked for.
+        In JSON: ``set``.
+    set_probability : float or None
+        How probable these are together.
     node : str or None
         The hedged answer: the most specific node of the taxonomy that is sure enough.
     node_path : list of str
@@ -60,8 +77,8 @@ class Answer(InWords):
     node_record : dict or None
         As ``record``, of hedged answers.
     hedges : list of dict
-        The hedged answer at each requested accuracy: ``accuracy``, ``node``,
-        ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
+        At each requested accuracy: ``accuracy``, ``set``, ``set_probability``, and with a taxonomy the hedged answer,
+        ``node``, ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
     tree : list of dict
         The relevant part of the taxonomy, if hedges are requested, a parent before its children: ``node``, ``word``,
         ``parent``, ``depth``, ``probability``.
@@ -117,6 +134,7 @@ class Answer(InWords):
     compared: list[str] = field(default_factory=list)
     item_text: str | None = None
     models: str | None = None
+    set_probability: float | None = None
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -132,6 +150,8 @@ class Answer(InWords):
             lines.append(f"{self.label!r}{sure}.")
         if self.record is not None:
             lines.append(record_in_words(self.record))
+        if len(self.set_) > 1:
+            lines.append(f"Not sure: {in_words(self.set_)}.")
         if self.node is not None and self.node != self.label and len(self.node_path) > 1:
             sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
             lines.append(f"Hedged answer: {self.node_word or self.node!r}{sure}.")
@@ -149,6 +169,11 @@ class Answer(InWords):
         if self.unusual:
             lines.append(f"Unlike the items of this collection (novelty {self.novelty:.2f}).")
         return "\n".join(lines) or "No answer."
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the prediction set is one class."""
+        return len(self.set_) == 1
 
     @property
     def unusual(self) -> bool:

@@ -42,6 +42,7 @@ from nearsay.collection.store.validate_items import checked_edges, checked_ids, 
 from nearsay.encode.table_columns import is_data_frame
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
+from nearsay.posterior.evidence.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 
@@ -431,9 +432,11 @@ class LiveCollection:
         return None if learned is None else self._info(learned)
 
     def _info(self, learned: Learned) -> LearnedInfo:
+        cases, right = learned.records.of_all()
         return LearnedInfo(
             learned.n_rows, learned.version, self.tracker.n_voters(), learned.posterior_name, learned.choices,
             learned.n_neighbors, learned.of_labels or not self.items.voting().is_unlabeled,
+            record_of(cases, right) if cases else None,
         )  # fmt: skip
 
     def history(self, after: int = 0) -> list[Event]:

@@ -205,9 +205,18 @@ class FittedModel:
             for part, p, _ in self.by_block(self.leave_one_out(others)):
                 yield others[part], p
 
-    @cached_property
+    @property
     def records(self) -> Records:
         """How often past cases of each probability were right."""
+        return self._past_answers[0]
+
+    @property
+    def past_ahead(self) -> np.ndarray:
+        """For each past case the probability of all classes that seemed more likely than its label: (n_cases,)."""
+        return self._past_answers[1]
+
+    @cached_property
+    def _past_answers(self) -> tuple[Records, np.ndarray]:
         table, rows = self._learned_from()
         if table is None:  # nothing was learned from any row, so that a few will do
             table, rows = self.past.sampled(self.n_neighbors, self.members), self.past.sample()
@@ -215,7 +224,9 @@ class FittedModel:
         p = self.settled(self.posterior.recorded_proba(table, rows), table)
         self._put_in_other_choices(p, rows, recorded=True)
         rows = np.arange(len(p)) if rows is None else rows
-        return records_of_answers(p, self.labels, rows, self.priors, self.weights)
+        p_label = p[np.arange(len(p)), self.labels[rows]][:, None]
+        ahead = np.where(p > p_label, p, 0.0).sum(axis=1)[np.bincount(self.labels)[self.labels[rows]] > 1]
+        return records_of_answers(p, self.labels, rows, self.priors, self.weights), ahead
 
     def _learned_from(self) -> tuple[NeighborTable | None, np.ndarray | None]:
         """The past cases that the posterior learned from, None if from none, and their rows, None if all."""

@@ -10,16 +10,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
 from nearsay.web import openapi
 from nearsay.web.content.page_caches import PageCaches
+from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.pages import PAGES, asking, batches, judging
-from nearsay.web.rendering import error_response, on_error
+from nearsay.web.pages import PAGES, batches, judging
+from nearsay.web.rendering import about_if_possible, error_response, on_error
 from nearsay.web.server import jobs
 from nearsay.web.server.gate import Gate
 from nearsay.web.server.static_files import StaticFiles
@@ -32,9 +32,6 @@ HTTP_ERRORS = {404: "No such page.", 405: "This page does not take that method."
 def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:
     """The web app of a collection; requests need the token."""
 
-    async def home(request: Request) -> Response:
-        return RedirectResponse("/ask", 303)
-
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
@@ -43,7 +40,6 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
     app = Starlette(
         lifespan=lifespan,
         routes=[
-            Route("/", home, methods=["GET"]),
             *(route for page in PAGES for route in page.ROUTES),
             *jobs.ROUTES,
             *openapi.ROUTES,
@@ -54,7 +50,7 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
     )
     app.state.served = ServedCollection(collection)
     app.state.caches = PageCaches(collection)
-    app.state.questions = asking.RecentQuestions()
+    app.state.questions = RecentQuestions()
     app.state.jobs = jobs.Jobs()
     app.state.judgements = judging.Judgements()
     app.state.batches = batches.Batches()
@@ -63,7 +59,8 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
 
 async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return error_response(request, HTTP_ERRORS.get(status, "The request was not understood."), status)
+    message = HTTP_ERRORS.get(status, "The request was not understood.")
+    return error_response(request, message, status, await about_if_possible(request))
 
 
 def server_config(app: Starlette) -> uvicorn.Config:

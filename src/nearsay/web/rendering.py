@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,25 +28,36 @@ templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-# The menu. A new page is a module in ``pages``, and a line here.
-templates.globals["pages"] = [
-    ("/ask", "Ask"),
-    ("/items", "Browse"),
-    ("/map", "Map"),
-    ("/groups", "Groups"),
-    ("/mistakes", "Mistakes"),
-    ("/duplicates", "Duplicates"),
-    ("/next", "Label next"),
-    ("/batch", "Label a batch"),
-    ("/review", "Review"),
-    ("/how-good", "How good is it?"),
-    ("/history", "History"),
-]
+# The menu: tabs, and the pages of each. A new page is a module in ``pages``, and a line here.
+SECTIONS = {
+    "Ask": [
+        ("/ask", "One item"),
+        ("/batch", "A batch"),
+    ],
+    "Browse": [
+        ("/items", "Grid"),
+        ("/map", "Map"),
+        ("/groups", "Groups"),
+    ],
+    "Improve": [
+        ("/next", "Label next"),
+        ("/mistakes", "Mistakes"),
+        ("/duplicates", "Duplicates"),
+        ("/review", "Review"),
+    ],
+    "Quality": [
+        ("/how-good", "How good is it?"),
+        ("/history", "History"),
+    ],
+}
+templates.globals["sections"] = SECTIONS
 UNEXPECTED = "Something went wrong. The terminal running the server says what."
 UNUSABLE = "The collection cannot be used right now. The terminal running the server says why."
 LETTERS = 34
 # Characters of a long text that a page shows.
 EXCERPT = 400
+# Distances below this are rounding.
+SAME = 1e-9
 COMPRESSED_FROM = 16_384  # bytes of a page
 
 
@@ -94,6 +106,26 @@ def marked(text: str, other: str | None) -> Markup:
     return Markup("").join(Markup("<mark>{}</mark>").format(part) if shared else escape(part) for part, shared in parts)
 
 
+def apart(distance: float) -> str:
+    """How far two items are apart; what only rounding tells apart is identical.
+
+    >>> apart(0.25), apart(1.11e-16)
+    ('0.25 away', 'identical')
+    """
+    return "identical" if abs(distance) < SAME else f"{distance:.3g} away"
+
+
+def breakable(name: str) -> Markup:
+    """A name that a line may end in after its punctuation, instead of within a word.
+
+    >>> breakable("a/b-<c>.png")
+    Markup('a/<wbr>b-<wbr>&lt;c&gt;.<wbr>png')
+    """
+    parts = re.split(r"(?<=[/\\_.\-:])(?=[^/\\_.\-:])", name)
+    return Markup("<wbr>").join(escape(part) for part in parts)
+
+
+templates.filters |= {"apart": apart, "breakable": breakable}
 templates.filters |= {"percent": percent, "likely": likely, "shortened": shortened, "spark": spark}
 templates.filters |= {"excerpt": excerpt, "marked": marked}
 
@@ -127,12 +159,18 @@ async def respond(request: Request, template: str | Template, data: dict[str, An
         return Response(as_json(data), status, media_type="application/json")
     served = served_by(request)
     about = await served.run(served.about)
-    page = templates.get_template(template).render(about=about, here=request.url.path, **data).encode()
+    page = templates.get_template(template).render(about=about, **_place(request.url.path), **data).encode()
     # Grids compress to a sixth. No page holds a secret that its length could reveal.
     headers = {"Vary": "Accept-Encoding"}
     if len(page) >= COMPRESSED_FROM and "gzip" in request.headers.get("accept-encoding", ""):
         page, headers["Content-Encoding"] = gzip.compress(page, 4, mtime=0), "gzip"
     return HTMLResponse(page, status, headers)
+
+
+def _place(path: str) -> dict[str, Any]:
+    """The path of a page and the tab it belongs to; an answer of the first page belongs to the first tab."""
+    page = "/ask" if path == "/" else path
+    return {"here": path, "tab": next((tab for tab, pages in SECTIONS.items() if page in dict(pages)), None)}
 
 
 def done(request: Request, back: str, data: dict[str, Any]) -> Response:
@@ -166,13 +204,22 @@ async def on_error(request: Request, error: Exception) -> Response:
         logging.getLogger("nearsay.web").error("%s", printable(str(error)))
     else:
         status, message = 500, UNEXPECTED
-    return error_response(request, message, status)
+    return error_response(request, message, status, await about_if_possible(request))
 
 
-def error_response(request: Request, message: str, status: int) -> Response:
-    """An error as a page, or as JSON."""
+async def about_if_possible(request: Request) -> dict[str, Any] | None:
+    """What every page says of the collection; None where that cannot be read."""
+    try:
+        served = served_by(request)
+        return await served.run(served.about)
+    except Exception:  # the error that is being shown may be the cause
+        return None
+
+
+def error_response(request: Request, message: str, status: int, about: dict[str, Any] | None = None) -> Response:
+    """An error as a page with the menu, or as JSON."""
     headers = {"Retry-After": "1"} if status == 503 else {}
     if wants_json(request):
         return JSONResponse({"error": message}, status, headers)
-    page = templates.get_template("error.html").render(message=message, status=status)
+    page = templates.get_template("error.html").render(about=about, message=message, **_place(request.url.path))
     return HTMLResponse(page, status, headers)

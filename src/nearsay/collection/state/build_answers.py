@@ -17,6 +17,9 @@ from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.model_answers import models_in_words
 
+# The required accuracy of hedged answers and prediction sets, where none is named.
+ACCURACY = 0.9
+
 
 def answers_of(
     state: CollectionState,
@@ -29,7 +32,7 @@ def answers_of(
     """An answer for every query, from one search."""
     if ids is not None and len(ids) != len(X):
         raise InputError(f"Got {len(ids)} ids for {len(X)} items; pass one for each.")
-    _check_hedged(state, accuracy)
+    check_share("accuracy", ACCURACY if accuracy is None else accuracy, ends=True)
     evidence = state.classifier.explain(X)
     words = answer_keywords(state, X, [each.neighbors for each in evidence]) if n_keywords else [[]] * len(X)
     names = [None] * len(X) if ids is None else list(ids)
@@ -40,7 +43,7 @@ def answers_of_rows(
     state: CollectionState, rows: np.ndarray, accuracy: float | None, n_keywords: int, hedges_at: Sequence[float] = ()
 ) -> list[Answer]:
     """An answer for rows that vote, each by all others."""
-    _check_hedged(state, accuracy)
+    check_share("accuracy", ACCURACY if accuracy is None else accuracy, ends=True)
     evidence: list[Evidence] = []
     p = np.empty((len(rows), len(state.voting.classes)))
     for part, table, p[part] in state.classifier.left_out_proba(rows):
@@ -49,17 +52,6 @@ def answers_of_rows(
     words = votes_of(state, neighbors) if state.words is None or not n_keywords else state.words.of_rows(rows)
     names = [str(state.voting.ids[row]) for row in rows.tolist()]
     return _build_answers(state, names, evidence, p, words, accuracy, n_keywords, hedges_at)
-
-
-def _check_hedged(state: CollectionState, accuracy: float | None) -> None:
-    if accuracy is None:
-        return
-    if state.hedged is None:
-        raise InputError(
-            "A hedged answer needs a taxonomy, and this collection has none. Give it one with set_taxonomy"
-            " and learn again, or leave accuracy out."
-        )
-    check_share("accuracy", accuracy, ends=True)
 
 
 def _build_answers(
@@ -74,22 +66,33 @@ def _build_answers(
 ) -> list[Answer]:
     """Answers from the evidence of each item, hedged where there is a taxonomy."""
     nodes: list[Any] = [None] * len(evidence)
-    hedges: list[list[dict[str, Any]]] = [[] for _ in evidence]
+    least = ACCURACY if accuracy is None else accuracy
+    sets = [prediction_set(state, each, least) for each in p]
+    hedges: list[list[dict[str, Any]]] = [
+        [{"accuracy": at, **prediction_set(state, each, at)} for at in hedges_at] for each in p
+    ]
     trees: list[list[dict[str, Any]]] = [[] for _ in evidence]
     if state.hedged is not None:
         hedged = state.hedged if accuracy is None else state.hedged.around(state.classifier).set_accuracy(accuracy)
         nodes = list(hedged.explain_proba(p, evidence))
-        for each in hedges_at:
+        for place, each in enumerate(hedges_at):
             check_share("accuracy", each, ends=True)
             at = state.hedged.around(state.classifier).set_accuracy(each).explain_proba(p)
             for listed, node in zip(hedges, at, strict=True):
-                listed.append({"accuracy": each, **_hedge(node)})
+                listed[place] |= _hedge(node)
         if hedges_at:
             p_node = state.hedged.nodes_proba(p)
             for line, node in enumerate(nodes):
                 trees[line] = tree_shown(hedged.taxonomy_, p_node[line], _named_nodes(node, hedges[line]))
-    every = zip(names, evidence, nodes, words, hedges, trees, strict=True)
+    every = zip(names, evidence, nodes, words, sets, hedges, trees, strict=True)
     return [_answer(state, name, item, node, some[:n_keywords], *listed) for name, item, node, some, *listed in every]
+
+
+def prediction_set(state: CollectionState, p: np.ndarray, accuracy: float) -> dict[str, Any]:
+    """The labels that hold the true one as often as asked for, and how probable they are together."""
+    chosen = state.learned.prediction_set(p, accuracy)
+    labels = [str(label) for label in state.voting.classes[chosen].tolist() if label != NO_LABEL]
+    return {"set": labels, "set_probability": min(float(p[chosen].sum()), 1.0) if labels else None}
 
 
 def _named_nodes(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
@@ -112,6 +115,7 @@ def _answer(
     evidence: Evidence,
     node: Any,
     keywords: list[Keyword],
+    set_: dict[str, Any],
     hedges: list[dict[str, Any]],
     tree: list[dict[str, Any]],
 ) -> Answer:
@@ -122,7 +126,7 @@ def _answer(
         hedge |= _hedge(node)
     if evidence.label != NO_LABEL:
         known = {name: getattr(evidence, name) for name in ("probability", "probabilities", "record")}
-        hedge.update(known, label=str(evidence.label))
+        hedge.update(known, label=str(evidence.label), set_=set_["set"], set_probability=set_["set_probability"])
     return Answer(
         id=name,
         keywords=keywords,

@@ -31,6 +31,7 @@ from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import Calibration
 from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
+from nearsay.decision.conformal import threshold
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
@@ -97,6 +98,7 @@ class Learned:
     members : the nearest members used of each class, or None.
     posterior : with its weights; holds no labels.
     records : of past answers.
+    set_shares : (99,) how much probability a prediction set must hold to be right in 1, 2, … 99 % of past cases.
     novelty : usual distances.
     hedge : a HedgedClassifier without its classifier, or None without a taxonomy.
     fold : (n_rows,) the fold of each row of the store; −1 for rows that did not vote.
@@ -116,6 +118,7 @@ class Learned:
     members: tuple[int, ...] | None
     posterior: Any
     records: Records
+    set_shares: np.ndarray
     novelty: Novelty
     hedge: HedgedClassifier | None
     fold: np.ndarray
@@ -160,6 +163,7 @@ class Learned:
             if view.knows_labels and view.transforms is not None:
                 learned.fold[numbers] = view.transforms.fold
         learned.records = model.records
+        learned.set_shares = set_shares(model.past_ahead)
         learned.novelty = model.novelty.learned(model.past_sureness)
         learned.posterior = _without_labels(model.posterior)
         learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
@@ -215,6 +219,12 @@ class Learned:
             raise SavedFileError(f"What was learned cannot be used ({error!r:.200}). {LEARN}") from error
         if not usable:
             raise SavedFileError(f"What was learned does not fit rows of {n_columns} columns. {LEARN}")
+
+    def prediction_set(self, p: np.ndarray, accuracy: float) -> np.ndarray:
+        """The fewest classes, the most probable first, that hold the true one as often as asked for: class numbers."""
+        share = self.set_shares[min(max(int(np.ceil(100 * accuracy - 1e-9)), 1), 99) - 1]
+        order = np.argsort(-p, kind="stable")
+        return order[: int(np.searchsorted(np.cumsum(p[order]), share - 1e-12)) + 1]
 
     def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int) -> Voters:
         """These voters, with the folds that they were in."""
@@ -357,6 +367,20 @@ class LiveClassifier(NeighborClassifier):
         """The evidence of answers with these neighbors and probabilities, one for each line."""
         items: list[Evidence] = self.model_.evidence(table, p, p.argmax(axis=1), self.rows_)
         return items
+
+
+def set_shares(ahead: np.ndarray) -> np.ndarray:
+    """How much probability a set must hold for each accuracy from 1 to 99 %: at least that, and what past cases needed.
+
+    ``ahead`` is the probability of the classes before the true one, of each past case. Where there are too few cases to
+    say, the probabilities are taken at their word.
+
+    >>> set_shares(np.array([0.0] * 18 + [0.97] * 2))[[49, 89, 98]].round(2)
+    array([0.5 , 0.97, 0.99])
+    """
+    accuracies = np.arange(1, 100) / 100
+    needed = np.array([threshold(ahead, float(accuracy)) for accuracy in accuracies])
+    return np.maximum(accuracies, np.where(np.isfinite(needed), np.nextafter(needed, 2.0), 0.0))
 
 
 def _fits(transform: LiveTransform, some: np.ndarray) -> bool:

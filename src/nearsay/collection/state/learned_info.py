@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class LearnedInfo:
     n_voters : how many rows vote now.
     of_labels : whether any row had a label, or keywords.
     posterior, views, n_neighbors : what past cases chose.
+    record : of all past answers: cases, right ones, and the range of the true share; None without any.
 
     >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
     Learned on 4,500 rows, now 6,120: learn again to make use of them. pooled over euclidean, k = 10.
@@ -27,6 +29,7 @@ class LearnedInfo:
     views: list[str]
     n_neighbors: int
     of_labels: bool = True
+    record: dict[str, Any] | None = None
 
     @property
     def stale(self) -> bool:

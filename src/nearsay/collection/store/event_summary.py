@@ -8,6 +8,8 @@ from typing import Any
 
 # Different changes of labels that are listed; the rest is counted.
 NAMED = 2
+# What is kept with a collection, in words.
+KEPT = {"learned": "learn", "words": "learn the vocabulary", "table": "read the columns"}
 
 
 def label_changes(n_items: int, before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Any, Any, int]]:
@@ -29,6 +31,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
     "relabel 2 items 'owl' → 'chick'"
     >>> event_in_words("relabel", 1, {"label": ["owl"]}, {"label": ["wren"], "keywords": [["small", "brown"]]}, None)
     "relabel 1 item 'owl' → 'wren', keywords: small, brown"
+    >>> event_in_words("relabel", 1, {"label": ["owl"]}, {"label": ["owl"]}, None)
+    "confirm 'owl' of 1 item"
     >>> event_in_words("add", 3, {}, {"label": ["oak", "oak", "elm"]}, None)
     "add 3 items: 2 'oak', 1 'elm'"
     """
@@ -37,6 +41,9 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         return f"undo of event {undoes}"
     if kind == "relabel":
         changes = label_changes(n_items, before, after)
+        if "keywords" not in after and all(old == new for old, new, _ in changes):
+            labels, counts = [_name(new) for _, new, _ in changes], [n for *_, n in changes]
+            return f"confirm {_counted(labels, counts) if len(labels) > 1 else f'{labels[0]} of {items}'}"
         changes_in_words = [
             f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes
         ]
@@ -61,7 +68,7 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         return "remove the taxonomy" if edges is None else f"set a taxonomy of {len(edges):,} edges"
     if kind == "keep":
         kept = after["keep"]["kind"]
-        return {"learned": "learn", "words": "learn the vocabulary"}.get(kept, f"keep {kept}")
+        return KEPT.get(kept, f"keep {kept}")
     return f"{kind} {items}"
 
 

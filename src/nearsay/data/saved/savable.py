@@ -456,7 +456,7 @@ CLASSES: tuple[Savable, ...] = (
     _class("collection.state.learned:Learned", transforms=list_of(of("LiveTransform")),
         n_neighbors=count(most=1 << 20), members=MEMBERS, n_rows=count(), version=count(),
         requested=pair_of(PLAIN, PLAIN), of_labels=BOOL, fold=ints("_", least=-1), records=of("Records"),
-        novelty=of("Novelty"),
+        set_shares=floats("_"), novelty=of("Novelty"),
         posterior=of(POSTERIORS), posterior_name=TEXT, choices=list_of(TEXT), hedge=NONE | of("HedgedClassifier"),
         keywords=may(NONE | of("LearnedKeywords")), models=list_of(of("LearnedModel"))),
     _class("collection.state.live_models:LearnedModel", name=TEXT, classes=texts("classes"), whole=_OWN_MODEL,

@@ -79,6 +79,16 @@ class Records:
         share = np.divide(right, weight, out=np.zeros_like(weight), where=stop > start)
         return cases.astype(np.int64), np.rint(cases * share).astype(np.int64)
 
+    def of_all(self) -> tuple[int, int]:
+        """(cases, right ones) of all probabilities.
+
+        >>> Records.of([0.58, 0.6, 0.9], [True, False, True]).of_all()
+        (3, 2)
+        """
+        weight, squares, right = self.sums[:3, -1].tolist()
+        cases = round(weight**2 / squares) if squares else 0
+        return cases, round(cases * right / weight) if weight else 0
+
     def _window(self, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first case like each angle, and the first beyond the last one."""
         start, stop = np.zeros((2, *angle.shape), np.int64)

@@ -11,8 +11,10 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.suggest.item_groups import group_rows
 from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import row_labels
+from nearsay.web.content.item_names import ItemNames
 from nearsay.web.content.label_doubts import label_doubts
 from nearsay.web.content.map_layout import LAYOUTS, map_of
+from nearsay.web.content.overview import typical_rows
 
 # So many mistakes and pairs, and items to label, are kept.
 MOST, TO_LABEL = 500, 12
@@ -34,6 +36,8 @@ class PageCaches:
         self.mistakes = BackgroundCache(version, lambda: collection.likely_mistakes(MOST))
         self.duplicates = BackgroundCache(version, lambda: _counted(collection.near_duplicates()))
         self.groups = BackgroundCache(rows, lambda: group_rows(collection.state()))
+        self.names = BackgroundCache(rows, lambda: ItemNames.of(collection))
+        self.typical = BackgroundCache(version, lambda: typical_rows(collection))
         self.next = BackgroundCache(version, lambda: collection.label_next(TO_LABEL))
         self.maps = {name: BackgroundCache(rows, partial(map_of, collection, name)) for name in LAYOUTS}
 

@@ -22,6 +22,10 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Items that are answered, to find the least sure among them.
 MOST_QUERIED = 500
+# From this probability on labels may be accepted together.
+SURE = 0.95
+# Guesses that are offered by a key each.
+GUESSES = 3
 # Export formats, and the ending of each file.
 FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
 
@@ -39,7 +43,8 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     Returns
     -------
     dict
-        ``items``: each as ``review_line`` gives it, with ``item``. ``n_waiting``: how many wait, ``n_done``: how many
+        ``items``: each as ``review_line`` gives it, with ``item``. ``sure``: ids of those that are so probable
+        that they may be accepted together. ``n_waiting``: how many wait, ``n_done``: how many
         of ``ids`` do not wait any more.
 
     >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
@@ -61,7 +66,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     votes = bool(queried) and not collection.items.voting().is_unlabeled
     answers = collection.label_items(queried) if votes else [Answer(id) for id in queried]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
-    return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
+    return {"items": least_sure(lines)[:n], "sure": sure_of(lines), "n_waiting": n_waiting, "n_done": n_done}
 
 
 def _count_waiting(collection: LiveCollection) -> int:
@@ -77,8 +82,19 @@ def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
         **{name: getattr(answer, name) for name in names},
         "label": label,
         "suggested": answer.label,
+        "guesses": list(answer.probabilities.items())[:GUESSES],
         "neighbors": [neighbor._asdict() for neighbor in answer.neighbors],
     }
+
+
+def sure_of(lines: list[dict[str, Any]]) -> list[str]:
+    """Ids of the lines whose label is the answer, and at least as probable as ``SURE``.
+
+    >>> sure_of([{"id": "a", "label": "owl", "suggested": "owl", "probability": 0.97},
+    ...          {"id": "b", "label": "owl", "suggested": "elk", "probability": 0.99}])
+    ['a']
+    """
+    return [line["id"] for line in lines if line["label"] == line["suggested"] and (line["probability"] or 0.0) >= SURE]
 
 
 def least_sure(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 import numpy as np
 
-from nearsay.collection.answers import Answer
+from nearsay.collection.answers import Answer, in_words
 from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.collection.ingest.text_description import TextDescription
 from nearsay.collection.live import LiveCollection
@@ -26,6 +26,7 @@ from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.batched_questions import QuestionBatcher
 from nearsay.web.content.drawings import sketches
+from nearsay.web.content.table_rows import TableRows, column_names
 
 T = TypeVar("T")
 # Accuracies that the slider stops at.
@@ -36,6 +37,8 @@ AT_ONCE, MOST_WAITING = 4, 64
 LONGEST_WAIT = 20.0
 # By then all loops are compiled, and rows are held in the form that single queries use.
 QUESTIONS_TO_WARM_UP = 5
+# Cells of a row that a list of items shows.
+CELLS_SHOWN = 5
 BUSY = "The server is busy. Try again in a moment."
 
 
@@ -66,6 +69,8 @@ class ServedCollection:
         self._taxonomy: tuple[int, Taxonomy | None] | None = None
         self._description: Description | None = None
         self._texts: TextDescription | None = None
+        self._has_names = column_names(collection) is not None
+        self._table_rows: tuple[int | None, TableRows | None] | None = None
         self._batcher: QuestionBatcher[np.ndarray, dict[str, Any]] = QuestionBatcher(self.run, self._answer_vectors)
 
     @property
@@ -214,11 +219,14 @@ class ServedCollection:
         return sketches(np.vstack([X, self.collection.store.vectors(list(rows))]))
 
     def add_sketches(self, items: list[dict[str, Any]]) -> None:
-        """Give items of numbers a small drawing of them, in one scale; the others None."""
-        rows = [item["row"] for item in items]
-        drawn = [] if self.kind != "numbers" or not items else sketches(self.collection.store.vectors(rows))
+        """Give rows of a table their most telling cells, other numbers a small drawing in one scale; the rest None."""
+        rows, table = [item["row"] for item in items], self.table_rows
+        cells = [] if table is None else table.cells_of(rows)
+        plain = self.kind == "numbers" and table is None and len(items) > 0
+        drawn = sketches(self.collection.store.vectors(rows)) if plain else []
         for place, item in enumerate(items):
             item["sketch"] = drawn[place] if drawn else None
+            item["cells"] = table.shown(cells[place], CELLS_SHOWN) if table is not None else None
 
     # ------------------------------------------------------------ answers
 
@@ -236,10 +244,16 @@ class ServedCollection:
         """The answer to a vector (1, n_columns), for callers that are in a thread already."""
         return self._answer_vectors([X], (ACCURACY, slider))[0]
 
-    def cells(self) -> list[str] | None:
-        """The columns of the table that the items are rows of, where it has words or gaps."""
-        table = self.collection.table
-        return None if table is None else [column.name for column in table.encoder.columns_]
+    @property
+    def table_rows(self) -> TableRows | None:
+        """The named columns of the items, where they are rows of a table; read once for everything learned."""
+        if not self._has_names or not len(self.collection):
+            return None
+        kept = self.collection.store.latest_kept(LEARNED)
+        key = None if kept is None else kept[0]
+        if self._table_rows is None or self._table_rows[0] != key:
+            self._table_rows = key, TableRows.of(self.collection)
+        return self._table_rows[1]
 
     def compared(self, answer: dict[str, Any], cells: dict[str, str]) -> dict[str, Any]:
         """The answer about a row of a table, with how each neighbor is like it."""
@@ -252,8 +266,6 @@ class ServedCollection:
         return [as_shown(answer) for answer in self.collection.label(np.vstack(queries), **self._options(*options))]
 
     def _options(self, accuracy: float, slider: bool) -> dict[str, Any]:
-        if self.collection.state().hedged is None:
-            return {}
         return {"accuracy": accuracy, "hedges_at": ACCURACIES if slider else ()}
 
     # ------------------------------------------------------------ changes
@@ -295,24 +307,32 @@ class ServedCollection:
 
 
 def as_shown(answer: Answer) -> dict[str, Any]:
-    """An answer in plain values, with a lead-in for each hedged node."""
+    """An answer in plain values; it and each hedge have what is sure in words, and how sure."""
     shown = {**answer.to_dict(), "unusual": answer.unusual and answer.twin_of is None}
     for hedge in (shown, *shown["hedges"]):
-        hedge["says"] = _lead(hedge, answer.label)
+        hedge |= headline(hedge, answer.label)
     return shown
 
 
-def _lead(hedge: dict[str, Any], label: str | None) -> str:
-    """The words before the node.
+def headline(hedge: dict[str, Any], label: str | None) -> dict[str, Any]:
+    """What is sure at an accuracy: ``lead``, ``words`` and ``share``, and whether it ``is_sure``.
 
-    >>> _lead({"node": "owl", "node_path": ["anything", "bird", "owl"]}, "owl")
-    'Sure enough to say'
-    >>> _lead({"node": "bird", "node_path": ["anything", "bird"]}, "owl")
-    'Not sure which, but'
+    >>> headline({"set": ["owl"], "set_probability": 0.96}, "owl")
+    {'lead': '', 'words': 'owl', 'share': 0.96, 'is_sure': True}
+    >>> headline({"set": ["owl", "hawk"], "set_probability": 0.97}, "owl")
+    {'lead': 'Not sure:', 'words': 'owl or hawk', 'share': 0.97, 'is_sure': False}
+    >>> headline({"node": "bird", "node_path": ["anything", "bird"], "node_word": None, "node_probability": 0.9}, "owl")
+    {'lead': 'Not sure which, but', 'words': 'bird', 'share': 0.9, 'is_sure': False}
     """
-    if hedge["node"] is not None and hedge["node"] == label:
-        return "Sure enough to say"
-    return "Not sure which, but" if len(hedge["node_path"]) > 1 else "Not sure of anything"
+    if hedge.get("node") is not None and len(hedge["node_path"]) > 1:
+        is_label = hedge["node"] == label
+        lead = "" if is_label else "Not sure which, but"
+        words = hedge["node_word"] or hedge["node"]
+        return {"lead": lead, "words": words, "share": hedge["node_probability"], "is_sure": is_label}
+    labels = hedge.get("set") or []
+    words = in_words(labels) if labels else ""
+    lead = "Not sure:" if len(labels) > 1 else ""
+    return {"lead": lead, "words": words, "share": hedge.get("set_probability"), "is_sure": len(labels) == 1}
 
 
 def with_state(item: dict[str, Any]) -> dict[str, Any]:

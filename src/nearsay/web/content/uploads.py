@@ -107,6 +107,11 @@ def check_picture(path: Path) -> str:
     return extension
 
 
+def stored_name(path: Path) -> str:
+    """The name by content that a picture is stored under; an error says why it is not accepted."""
+    return f"{content_hash(path)}{check_picture(path)}"
+
+
 def read_pictures(
     collection: LiveCollection,
     files: Sequence[tuple[str, Path]],
@@ -136,8 +141,8 @@ def read_pictures(
             content = content_hash(path)
             if content in name_of:
                 raise InputError(f"It is the same picture as {name_of[content]}.")
-            extension = check_picture(path)
-            id = _free_id(name, content, taken)
+            kept_name = stored_name(path)
+            id = free_id(name, content, taken)
         except InputError as error:
             problems.append(Problem(number, name, _clean(str(error), path)))
             continue
@@ -145,7 +150,7 @@ def read_pictures(
         taken.add(id)
         # Of two pictures of one name the second goes by its id.
         named[id] = id if name in named.values() else name
-        good.append((number, id, path, f"{content}{extension}"))
+        good.append((number, id, path, kept_name))
     upload = Upload([], np.empty((0, collection.n_columns), np.float32), problems)
     vectors: list[np.ndarray] = []
     for part in row_blocks(len(good), size=DESCRIBED_AT_ONCE):
@@ -204,9 +209,12 @@ def answer_upload(collection: LiveCollection, upload: Upload, on_progress: Progr
             on_progress(len(upload.answers), len(upload.ids))
 
 
-def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> int | None:
+def keep_upload(
+    collection: LiveCollection, upload: Upload, who: str = "", labels: Sequence[str] | None = None
+) -> int | None:
     """Add the items with the labels of their answers, unconfirmed; gives the event, or None without items.
 
+    With ``labels``, which a person gave, they have these, and count at once.
     Pictures are first copied into the folder of the collection, and removed again where adding fails.
     """
     if not upload.ids:
@@ -228,8 +236,10 @@ def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> in
                 {"upload": upload.files[id][1]} if id in upload.files else given or None
                 for id, given in zip(upload.ids, kept, strict=True)
             ]
-            labels = [answer.label for answer in upload.answers]
-            return collection.add(upload.ids, upload.X, labels, details=details, by="machine", who=who)
+            if labels is not None:
+                return collection.add(upload.ids, upload.X, labels, details=details, by="person", who=who)
+            answered = [answer.label for answer in upload.answers]
+            return collection.add(upload.ids, upload.X, answered, details=details, by="machine", who=who)
         except BaseException:
             for name in new:
                 assert folder is not None
@@ -237,14 +247,14 @@ def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> in
             raise
 
 
-def _free_id(name: str, content: str, taken: set[str]) -> str:
+def free_id(name: str, content: str, taken: set[str]) -> str:
     """The name, or where it is taken the name with part of the content's digest."""
     if name not in taken:
         return name
     path = PurePosixPath(name)
     other = f"{path.stem}-{content[:8]}{path.suffix}"
     if other in taken:
-        raise InputError("The collection has this picture already.")
+        raise InputError("The collection has this already.")
     return other
 
 

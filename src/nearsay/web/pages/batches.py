@@ -44,7 +44,8 @@ class UploadedBatch:
     ----------
     kept : whether its items are in the collection; otherwise everything known of them is here.
     ids, answers, pictures, problems : of the upload; ``pictures`` only where they are not kept.
-    decided : {id: label} of items that are not kept, in the order of the decisions.
+    decided : {id: label} of items that are not kept.
+    steps : the ids of each decision about them, in order.
     """
 
     key: str
@@ -56,6 +57,7 @@ class UploadedBatch:
     pictures: dict[str, bytes] = field(default_factory=dict)
     problems: list[dict[str, Any]] = field(default_factory=list)
     decided: dict[str, str] = field(default_factory=dict)
+    steps: list[list[str]] = field(default_factory=list)
     ready: bool = False
 
     def to_dict(self) -> dict[str, Any]:

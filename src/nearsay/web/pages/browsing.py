@@ -26,8 +26,10 @@ PAGE, CARDS = 60, 24
 LABELS_OFFERED = 1000
 # Labeling more items than these needs sure=yes.
 SURE_UP_TO = 20
+# Columns in which an item is compared with its neighbors.
+COLUMNS_SHOWN = 5
 
-FILTERS = {"label": TEXT, "node": TEXT, "state": one_of(*STATES), "below": SHARE, "differs": one_of("1")}
+FILTERS = {"name": TEXT, "label": TEXT, "node": TEXT, "state": one_of(*STATES), "below": SHARE, "differs": one_of("1")}
 ITEMS = Takes(query={**FILTERS, "group": PLACE, "after": PLACE, "rows": ROWS, "row": PLACE, "selected": one_of("1")})
 FROM = Takes(query={"from": PLACE})
 LABEL_MANY = Takes(
@@ -49,11 +51,16 @@ async def items(request: Request) -> Response:
     """Items that meet the filters, in the order of rows, a page at a time; ``after`` is the last row of a page."""
     served, query = served_by(request), ITEMS.read_query(request)
     conditions = ItemFilter(query["label"], query["node"], query["state"], query["below"], bool(query["differs"]))
-    doubts = await served.run(caches_of(request).doubts.get) if conditions.needs_doubts else None
-    waits = conditions.needs_doubts and doubts is None
-    groups = await served.run(caches_of(request).groups.get) if query["group"] is not None else []
-    waits = waits or groups is None
-    data = await served.run(_items, served, query, conditions, doubts, waits, groups)
+    caches = caches_of(request)
+    doubts, why = await _cached(request, caches.doubts, None) if conditions.needs_doubts else (None, None)
+    groups = await served.run(caches.groups.get) if query["group"] is not None else []
+    names = await served.run(caches.names.get) if query["name"] is not None else None
+    waits = (conditions.needs_doubts and doubts is None and why is None) or groups is None
+    waits = waits or (query["name"] is not None and names is None)
+    named = None if names is None else await served.run(names.rows_like, query["name"])
+    nothing = waits or why is not None
+    data = await served.run(_items, served, query, conditions, doubts, nothing, groups, named)
+    data |= {"computing": waits, "why_none": why}
     return await or_later(request, "items.html", data, waits)
 
 
@@ -62,13 +69,14 @@ def _items(
     query: dict[str, Any],
     conditions: ItemFilter,
     doubts: LabelDoubts | None,
-    waits: bool,
+    nothing: bool,
     groups: list[np.ndarray] | None,
+    named: np.ndarray | None,
 ) -> dict[str, Any]:
     group = query["group"]
     labels, tree = row_labels(served.collection), served.taxonomy
     only = query["rows"] or (None if query["row"] is None else [query["row"]])
-    if waits:
+    if nothing:
         rows = np.empty(0, np.int64)
     elif only is not None:
         rows = np.array(only[:PAGE], np.int64)
@@ -78,6 +86,8 @@ def _items(
             if group >= len(groups or []):
                 raise InputError(f"There are {len(groups or []):,} groups, numbered from 0; got group {group}.")
             rows = np.intersect1d(rows, (groups or [])[group])
+        if named is not None:
+            rows = np.intersect1d(rows, named)
     after = -1 if query["after"] is None else query["after"]
     shown = rows if only is not None else rows[np.searchsorted(rows, after, side="right") :][:PAGE]
     filters = {name: query[name] for name in (*FILTERS, "group") if query[name] is not None}
@@ -93,7 +103,7 @@ def _items(
         "wanted": vars(conditions),
         "filters": urlencode(filters),
         "selected": bool(query["selected"]),
-        "computing": waits,
+        "name": query["name"],
         "group": group,
         "labels": labels_to_choose(served, labels),
         "nodes": [] if tree is None else [str(node) for node in tree.nodes[tree.n_leaves :] if node != tree.root],
@@ -125,7 +135,20 @@ async def mistakes(request: Request) -> Response:
 
 def _mistake(served: ServedCollection, each: Any) -> dict[str, Any] | None:
     item = _item(served, each.id)
-    return None if item is None or item["label"] != each.label else {**each.to_dict(), "item": item}
+    if item is None or item["label"] != each.label:
+        return None
+    table = served.table_rows
+    near = [served.item(neighbor.id)["row"] for neighbor in each.neighbors]
+    drawn = [{"row": row} for row in near]
+    served.add_sketches(drawn)
+    comparison = None
+    if table is not None:
+        comparison = table.comparison(table.cells_of([item["row"]])[0], table.cells_of(near), COLUMNS_SHOWN)
+    neighbors = [
+        {**neighbor._asdict(), "sketch": drawing["sketch"]}
+        for neighbor, drawing in zip(each.neighbors, drawn, strict=True)
+    ]
+    return {**each.to_dict(), "item": item, "neighbors": neighbors, "comparison": comparison}
 
 
 async def duplicates(request: Request) -> Response:

@@ -9,13 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearsay.errors import InputError, NotSure
+from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.pages.asking import RecentQuestions
 from nearsay.web.parameters import NUMBER, TEXT, YES, Takes, one_of, twins
 from nearsay.web.rendering import check_writable, done, page_here, respond, served_by
 
 WHO = "the page"
 EVENTS_SHOWN = 100
+# Items of an event that are named.
+ITEMS_NAMED = 3
 CHANGE = Takes(
     form={
         "id": TEXT, "do": one_of("relabel", "keywords", "confirm", "forget"), "label": TEXT, "keywords": TEXT,
@@ -127,7 +129,15 @@ async def history(request: Request) -> Response:
 def _events(served: ServedCollection) -> list[dict[str, Any]]:
     collection = served.collection
     events = collection.history(max(0, collection.version - EVENTS_SHOWN))[::-1]
-    return [{**event.to_dict(), "text": str(event), "what": event.text} for event in events]
+    named = {row for event in events for row in event.rows[:ITEMS_NAMED]}
+    ids = {item["row"]: item["id"] for item in collection.store.items_of(sorted(named))}
+    return [
+        {
+            **event.to_dict(), "text": str(event), "what": event.text,
+            "items": [ids[row] for row in event.rows[:ITEMS_NAMED] if row in ids],
+        }
+        for event in events
+    ]  # fmt: skip
 
 
 ROUTES = [

@@ -92,18 +92,25 @@ async def how_good(request: Request) -> Response:
     """The last judgement, or the progress of the first; starts one where there is none."""
     served, judgements = served_by(request), request.app.state.judgements
     accuracy, holdout = _settings(SHOW.read_query(request))
-    job, judgement = await served.run(_ready, judgements, jobs_of(request), served, holdout, _page(accuracy, holdout))
+    unlabeled = await served.run(lambda: served.collection.items.voting().is_unlabeled)
+    job, judgement = None, None
+    if not unlabeled:
+        page = _page(accuracy, holdout)
+        job, judgement = await served.run(_ready, judgements, jobs_of(request), served, holdout, page)
     figures = None if judgement is None else await served.run(judgements.shown, judgement, holdout, accuracy)
     data = {
         "accuracy": accuracy,
         "holdout": holdout,
         "version": served.collection.version,
         "judged": figures,
+        "unlabeled": unlabeled,
         "job": None if job is None else job.to_dict(),
     }
     if not wants_json(request):
         data |= {"charts": {} if figures is None else _charts(figures, accuracy), "classes_shown": CLASSES_SHOWN}
-    return await respond(request, "how-good.html", data, 202 if judgement is None and wants_json(request) else 200)
+    return await respond(
+        request, "how-good.html", data, 202 if job is not None and judgement is None and wants_json(request) else 200
+    )
 
 
 def _ready(

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from nearsay.errors import InputError
 from nearsay.web.content.item_filters import row_labels
-from nearsay.web.content.review_queue import check_label, least_sure, review_line, to_review
+from nearsay.web.content.review_queue import SURE, check_label, least_sure, review_line, sure_of, to_review
 from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
 from nearsay.web.pages.batches import WHO, UploadedBatch
 from nearsay.web.parameters import NUMBER, PLACE, TEXT, Takes, one_of, twins
@@ -21,8 +21,8 @@ SHOWN = 60
 REVIEW = Takes(query={"batch": TEXT, "last": NUMBER})
 DECISION = Takes(
     form={
-        "batch": TEXT, "id": TEXT, "do": one_of("accept", "correct", "undo"), "label": TEXT, "state": TEXT,
-        "event": PLACE,
+        "batch": TEXT, "id": TEXT, "do": one_of("accept", "correct", "accept-sure", "undo"), "label": TEXT,
+        "guess": TEXT, "state": TEXT, "event": PLACE, "version": NUMBER,
     }
 )  # fmt: skip
 _deciding = threading.Lock()
@@ -37,6 +37,8 @@ async def review(request: Request) -> Response:
         "batch": None if batch is None else batch.to_dict(),
         "labels": await served.run(_labels, served),
         "last": query["last"],
+        "version": served.collection.version,
+        "sure_from": SURE,
     }
     return await respond(request, "review.html", data)
 
@@ -48,14 +50,17 @@ def _waiting(served: ServedCollection, batch: UploadedBatch | None) -> dict[str,
         for line in queue["items"]:
             item = line.pop("item")
             shown = with_state(item)
-            line |= {"state": shown["state"], "sketch": item["sketch"], "text": shown["text"]}
+            line |= {"state": shown["state"], "sketch": item["sketch"], "cells": item["cells"], "text": shown["text"]}
         return queue
     waiting = [answer for answer in batch.answers if answer.id not in batch.decided]
     lines = [
-        {**review_line(answer, answer.label), "state": None, "sketch": None, "text": answer.item_text}
+        {**review_line(answer, answer.label), "state": None, "sketch": None, "cells": None, "text": answer.item_text}
         for answer in waiting
     ]
-    return {"items": least_sure(lines)[:SHOWN], "n_waiting": len(waiting), "n_done": len(batch.decided)}
+    return {
+        "items": least_sure(lines)[:SHOWN], "sure": sure_of(lines), "n_waiting": len(waiting),
+        "n_done": len(batch.decided),
+    }  # fmt: skip
 
 
 def _labels(served: ServedCollection) -> list[str]:
@@ -70,17 +75,32 @@ async def decide(request: Request) -> Response:
     batch: UploadedBatch | None = request.app.state.batches.get(key) if key else None
     if batch is None or batch.kept:
         check_writable(served)
-        result = await served.run(_decide, served, fields)
+        result = await served.run(_decide, served, batch, fields)
     else:
         result = await served.run(_decide_unkept, served, batch, fields)
     back = {**({"batch": key} if key else {}), **({"last": result["event"]} if fields["do"] != "undo" else {})}
     return done(request, f"/review?{urlencode(back)}", result)
 
 
-def _decide(served: ServedCollection, fields: dict[str, Any]) -> dict[str, Any]:
-    collection, id, action = served.collection, fields["id"] or "", fields["do"] or "accept"
+def _action(fields: dict[str, Any]) -> str:
+    """What to do; a guess that is chosen is a label."""
+    if fields["guess"]:
+        fields["label"] = fields["guess"]
+        return "correct"
+    return str(fields["do"] or "accept")
+
+
+def _decide(served: ServedCollection, batch: UploadedBatch | None, fields: dict[str, Any]) -> dict[str, Any]:
+    collection, id, action = served.collection, fields["id"] or "", _action(fields)
     if action == "undo":
         return {"event": served.undo(_event(fields), None, WHO)}
+    if action == "accept-sure":
+        ids = to_review(collection, None if batch is None else batch.ids, 0)["sure"]
+        if not ids:
+            raise InputError(f"No label that waits is at least {SURE:.0%} probable.")
+        items = [served.item(each) for each in ids]
+        event = served.change_many(items, fields["version"], lambda: collection.confirm(ids, who=WHO))
+        return {"event": event, "n_items": len(ids)}
     if action == "accept":
         return served.change(id, fields["state"], lambda: collection.confirm([id], who=WHO))
     label = _label(fields)
@@ -89,18 +109,28 @@ def _decide(served: ServedCollection, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _decide_unkept(served: ServedCollection, batch: UploadedBatch, fields: dict[str, Any]) -> dict[str, Any]:
     """The same of items that are in no collection; the event is how many are decided."""
+    action = _action(fields)
     with _deciding:
-        if fields["do"] == "undo":
-            if not batch.decided:
+        if action == "undo":
+            if not batch.steps:
                 raise InputError("There is nothing to undo.")
-            if _event(fields) != len(batch.decided):
+            if _event(fields) != len(batch.steps):
                 raise Changed("Somebody else decided something. Load the page again; nothing was undone.")
-            batch.decided.popitem()
-            return {"event": len(batch.decided)}
+            for id in batch.steps.pop():
+                del batch.decided[id]
+            return {"event": len(batch.steps)}
+        if action == "accept-sure":
+            ids = _waiting(served, batch)["sure"]
+            if not ids:
+                raise InputError(f"No label that waits is at least {SURE:.0%} probable.")
+            labels = {str(answer.id): str(answer.label) for answer in batch.answers}
+            batch.decided |= {id: labels[id] for id in ids}
+            batch.steps.append(ids)
+            return {"event": len(batch.steps), "n_items": len(ids)}
         answer = next((each for each in batch.answers if each.id == fields["id"]), None)
         if answer is None:
             raise InputError(f"There is no item {(fields['id'] or '')[:80]!r} in this batch.")
-        if fields["do"] == "correct":
+        if action == "correct":
             label = _label(fields)
             check_label(served.collection, label)
         elif answer.label is None:
@@ -111,9 +141,10 @@ def _decide_unkept(served: ServedCollection, batch: UploadedBatch, fields: dict[
         if id in batch.decided:
             raise Changed(f"{id!r} was decided by somebody else: it is {batch.decided[id]}. Nothing was overwritten.")
         batch.decided[id] = label
+        batch.steps.append([id])
         item = {"id": answer.id, "confirmed": True}
         return {
-            "event": len(batch.decided),
+            "event": len(batch.steps),
             "before": {**item, "label": answer.label, "confirmed": False},
             "after": {**item, "label": label},
         }

@@ -38,7 +38,7 @@ function undo() {
 }
 
 function search() {
-  const field = document.querySelector("#by-id input[name=id], .filters input[name=label]");
+  const field = document.querySelector("#typed, .filters input[name=label]");
   field?.focus();
   return Boolean(field);
 }

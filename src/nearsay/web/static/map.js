@@ -1,10 +1,13 @@
 // The map: move and zoom it, see the item under the pointer, draw around items to select them.
 
 import { tell } from "/static/nearsay.js";
+import { placesOf } from "/static/places.js";
 import { colorTables, drawPoints, radiusFor, rgb, rowAt, rowsWithin, wholeView } from "/static/points.js";
 import { count, select, selection, whenSelected } from "/static/selection.js";
 
 const MOST_PICTURES = 300;
+const MOST_NAMES = 40;
+const remembered = `place on ${location.pathname}${new URLSearchParams(location.search).get("layout") ?? ""} of ${document.querySelector(".brand a").textContent}`;
 const map = document.getElementById("map");
 const canvas = document.getElementById("canvas");
 const context = canvas.getContext("2d");
@@ -20,6 +23,7 @@ let image = null;
 let emphasized = -1;
 let visible = Infinity;
 let line = [];
+let places = []; // of labels or groups
 const known = new Map(); // items by row, those that were looked at
 const pictures = new Map();
 
@@ -42,7 +46,8 @@ async function load() {
     points = new Float32Array(bytes, 0, 2 * n);
     numbers = new Uint16Array(bytes, 8 * n, n);
     state.textContent = "";
-    view ??= wholeView(points, canvas.width, canvas.height);
+    view ??= JSON.parse(sessionStorage.getItem(remembered) ?? "null") ?? wholeView(points, canvas.width, canvas.height);
+    places = placesOf(points, numbers);
     visible = n;
     behind = null;
     drawNow();
@@ -66,6 +71,7 @@ function draw() {
 
 function drawNow() {
   paint();
+  if (view) sessionStorage.setItem(remembered, JSON.stringify(view));
   performance.clearMeasures("points drawn"); // the last is enough
   performance.measure("points drawn", { start: changedAt });
   changedAt = 0;
@@ -97,6 +103,8 @@ function paint() {
   }
   context.putImageData(image, 0, 0);
   if (map.dataset.pictures && visible <= MOST_PICTURES) paintPictures(back);
+  if (map.dataset.color === "groups") paintOutlines();
+  else paintNames();
   if (line.length > 1) {
     context.beginPath();
     for (const [x, y] of line) context.lineTo(x, y);
@@ -105,6 +113,46 @@ function paint() {
     context.strokeStyle = getComputedStyle(canvas).color;
     context.stroke();
     context.setLineDash([]);
+  }
+}
+
+const onCanvas = ([x, y]) => [canvas.width / 2 + (x - view.x) * view.scale, canvas.height / 2 - (y - view.y) * view.scale];
+
+function paintOutlines() {
+  for (const { number, outline } of places.slice(0, 400)) {
+    if (outline.length < 3) continue;
+    context.beginPath();
+    for (const point of outline) context.lineTo(...onCanvas(point));
+    context.closePath();
+    context.lineWidth = 1.5 * devicePixelRatio;
+    context.lineJoin = "round";
+    context.strokeStyle = `rgb(${rgb(number, darkness.matches)})`;
+    context.stroke();
+  }
+}
+
+// The name of each label at its center, the largest first, where no other name is.
+function paintNames() {
+  if (!places.length || places.length > MOST_NAMES) return;
+  const names = new Map([...document.querySelectorAll("#counts a[data-number]")].map((link) => [Number(link.dataset.number), link.textContent]));
+  const style = getComputedStyle(canvas);
+  const height = 13 * devicePixelRatio;
+  const taken = [];
+  context.font = `600 ${height}px system-ui, sans-serif`;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  for (const { number, center } of [...places].sort((a, b) => b.size - a.size)) {
+    const name = (names.get(number) ?? "").slice(0, 24);
+    const [x, y] = onCanvas(center);
+    const half = context.measureText(name).width / 2;
+    if (!name || taken.some(([left, right, at]) => x + half > left && x - half < right && Math.abs(y - at) < 1.3 * height)) continue;
+    taken.push([x - half, x + half, y]);
+    context.lineWidth = 4 * devicePixelRatio;
+    context.lineJoin = "round";
+    context.strokeStyle = style.backgroundColor;
+    context.strokeText(name, x, y);
+    context.fillStyle = style.color;
+    context.fillText(name, x, y);
   }
 }
 

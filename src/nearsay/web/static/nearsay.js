@@ -84,13 +84,16 @@ function hedging() {
 
 function show(hedge) {
   const made = (name, text, style = "") => Object.assign(document.createElement(name), { textContent: text, className: style });
-  const parts = [made("span", hedge.says, "says"), " "];
-  if (hedge.node_path.length > 1) parts.push(made("strong", hedge.node_word ?? hedge.node), " ");
-  document.getElementById("hedged").replaceChildren(...parts, made("span", percent(hedge.node_probability), "share"));
+  const headline = document.getElementById("hedged");
+  const parts = [made("span", hedge.lead, "says"), " ", made("strong", hedge.words), " "];
+  headline.replaceChildren(...parts, made("span", hedge.share === null ? "" : percent(hedge.share), "share"));
+  headline.classList.toggle("unsure", !hedge.is_sure);
+  const path = document.getElementById("path");
+  if (!path) return;
   const { cases = 0, right = 0, low = 0, high = 1 } = hedge.node_record ?? {};
   const [all, good] = [cases, right].map((n) => n.toLocaleString("en"));
   document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this (${Math.round(100 * low)} to ${Math.round(100 * high)}%).` : "";
-  document.getElementById("path").replaceChildren(...hedge.node_path.map((step) => made("li", step)));
+  path.replaceChildren(...hedge.node_path.map((step) => made("li", step)));
   const tree = document.getElementById("tree");
   if (!tree) return;
   tree.setAttribute("aria-label", `The tree: ${hedge.node_path.join(" › ")}, with the probabilities of the table below`);
@@ -122,7 +125,11 @@ function undoing() {
   for (const form of document.querySelectorAll("form[action='/undo']")) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      const done = await post("/undo.json", Object.fromEntries(new FormData(form)));
+      const n = Number(form.dataset.items ?? 1);
+      const many = n > 1 && form.dataset.items;
+      const fields = Object.fromEntries(new FormData(form));
+      if (many && !(await sure(`Undo this change of ${n.toLocaleString("en")} items?`, "Yes, undo it"))) return;
+      const done = await post("/undo.json", many ? { ...fields, sure: "yes" } : fields);
       if (done) location.assign(form.elements.back.value);
     });
   }
@@ -136,8 +143,9 @@ export async function suggest(field) {
   const mine = (requests += 1);
   const answer = await fetch(`${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
   if (!answer?.ok || mine !== requests) return;
-  const values = (await answer.json())[name];
-  field.list.replaceChildren(...values.map((value) => Object.assign(document.createElement("option"), { value })));
+  const data = await answer.json();
+  const options = name === "ids" ? data.items.map((item) => ({ value: item.id, label: item.name })) : data.labels.map((value) => ({ value }));
+  field.list.replaceChildren(...options.map((option) => Object.assign(document.createElement("option"), option)));
   field.dispatchEvent(new CustomEvent("suggested"));
 }
 
@@ -146,13 +154,36 @@ document.addEventListener("input", (event) => {
   if (event.target.matches("input[data-find], input[list=labels]")) suggest(event.target);
 });
 
-// On a phone the navigation is one line: scroll it to the present page.
-function scrollPages() {
-  const here = document.querySelector("header nav [aria-current]");
-  if (here) here.parentElement.scrollLeft = here.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
+// More neighbors, and more columns of a table.
+function unfolding() {
+  for (const [kind, style] of [["unfold", "unfolded"], ["columns", "all-columns"]]) {
+    for (const button of document.querySelectorAll(`[data-${kind}]`)) {
+      button.addEventListener("click", () => {
+        button.ariaExpanded = String(document.getElementById(button.dataset[kind]).classList.toggle(style));
+      });
+    }
+  }
 }
 
-scrollPages();
+// The first page, until everything on it is counted.
+async function counting() {
+  while (document.getElementById("start")?.dataset.counting) {
+    await new Promise((later) => setTimeout(later, 1500));
+    const answer = await fetch(location.href).catch(() => null);
+    if (!answer?.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("start");
+    if (!fresh) return;
+    // What is being typed stays.
+    fresh.querySelector("#question")?.replaceWith(document.getElementById("question"));
+    const typing = document.activeElement?.id;
+    document.getElementById("start").replaceWith(fresh);
+    if (typing) document.getElementById(typing)?.focus();
+  }
+}
+
+unfolding();
+counting();
 dropping();
 hedging();
 correcting();

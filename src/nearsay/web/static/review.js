@@ -33,6 +33,13 @@ function count(id, by) {
   if (shown) shown.textContent = (Number(shown.textContent.replaceAll(",", "")) + by).toLocaleString("en");
 }
 
+function moved(n) {
+  count("waiting", -n);
+  count("reviewed", n);
+  const progress = document.getElementById("progress");
+  if (progress) progress.value += n;
+}
+
 async function decide(item, what, label) {
   if (item.dataset.busy) return;
   item.dataset.busy = "yes";
@@ -45,8 +52,7 @@ async function decide(item, what, label) {
   const next = open[open.indexOf(item) + 1] ?? open[open.indexOf(item) - 1];
   item.hidden = true;
   made.push({ item, event: done.event });
-  count("waiting", -1);
-  count("reviewed", 1);
+  moved(1);
   tell(`${item.dataset.item}: ${done.after.label}`);
   if (next) go(next);
   else location.reload();
@@ -66,8 +72,7 @@ async function undo() {
   last.item.hidden = false;
   field(last.item).value = "";
   show(last.item);
-  count("waiting", 1);
-  count("reviewed", -1);
+  moved(-1);
   tell(`${last.item.dataset.item} is open again.`);
   go(last.item);
 }
@@ -98,6 +103,11 @@ function keys(event, item) {
     // What is meant is known when the suggestions for all of it are there.
     if (typing && input.value.trim()) suggest(input).then(() => decide(item, "correct", meant(input.value)));
     else if (item.dataset.label) decide(item, "accept", "");
+  } else if (event.target === item && ["1", "2", "3"].includes(event.key)) {
+    const guess = item.querySelectorAll("button[name=guess]")[Number(event.key) - 1];
+    if (!guess) return;
+    event.preventDefault();
+    decide(item, guess.value === item.dataset.label ? "accept" : "correct", guess.value);
   } else if (event.target === item && event.key.toLowerCase() === "u") {
     event.preventDefault();
     undo();
@@ -114,6 +124,8 @@ function begin() {
     for (const name of ["input", "suggested"]) field(item).addEventListener(name, () => show(item));
     item.querySelector("form").addEventListener("submit", (event) => {
       event.preventDefault();
+      const guess = event.submitter?.name === "guess" ? event.submitter.value : null;
+      if (guess !== null) return decide(item, guess === item.dataset.label ? "accept" : "correct", guess);
       const what = event.submitter?.value ?? "accept";
       suggest(field(item)).then(() => decide(item, what, what === "correct" ? meant(field(item).value) : ""));
     });

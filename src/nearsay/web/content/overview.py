@@ -1,0 +1,145 @@
+"""What the first page says of a collection: typical items of each class, its accuracy, and what to do next."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearsay.collection.live import LiveCollection
+from nearsay.errors import InputError
+from nearsay.web.content.background_cache import BackgroundCache
+from nearsay.web.content.item_filters import RowLabels, row_labels
+from nearsay.web.content.served_collection import ServedCollection, with_state
+
+if TYPE_CHECKING:
+    from nearsay.web.content.page_caches import PageCaches
+
+# Classes in the strip, typical items of each, and items of a class that are compared.
+CLASSES, TYPICAL, COMPARED = 12, 4, 64
+# Up to so many items, mistakes and duplicates are counted without being asked for.
+COUNTED_UP_TO = 20_000
+# Seconds that the first page waits for each of its parts.
+WAIT = 0.1
+
+
+def typical_rows(collection: LiveCollection) -> list[tuple[str, int, list[int]]]:
+    """(label, how many items have it, rows of typical ones) of the most frequent labels.
+
+    Typical are the items nearest to the mean of their class, among a few that are spread over it.
+
+    >>> import tempfile
+    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
+    >>> _ = leaves.add(list("abcd"), [[0.0], [1.0], [2.0], [9.0]], labels=["oak", "oak", "oak", "elm"])
+    >>> [(label, n, rows[0]) for label, n, rows in typical_rows(leaves)]
+    [('oak', 3, 1), ('elm', 1, 3)]
+    >>> leaves.close()
+    """
+    labels = row_labels(collection)
+    strip = []
+    for place, label in enumerate(labels.names[:CLASSES]):
+        rows = np.flatnonzero(labels.alive & (labels.numbers == place))
+        some = rows[np.linspace(0, len(rows) - 1, min(COMPARED, len(rows))).astype(int)]
+        if not len(some):
+            continue
+        X = np.asarray(collection.store.vectors(some), np.float64)
+        far = ((X - X.mean(axis=0)) ** 2).sum(axis=1)
+        strip.append((label, len(rows), some[np.argsort(far, kind="stable")[:TYPICAL]].tolist()))
+    return strip
+
+
+def figures(labels: RowLabels) -> dict[str, Any]:
+    """How many items have a label, a confirmed one, none; and how many labels there are."""
+    labeled = labels.alive & (labels.numbers >= 0)
+    return {
+        "n_items": int(np.count_nonzero(labels.alive)),
+        "n_labeled": int(np.count_nonzero(labeled)),
+        "n_waiting": int(np.count_nonzero(labeled & ~labels.confirmed)),
+        "n_classes": int(np.count_nonzero(labels.counts)),
+    }
+
+
+def overview_of(served: ServedCollection, caches: PageCaches) -> dict[str, Any]:
+    """Figures, typical items, accuracy in past cases, and what to do next; ``counting`` while some of it is counted."""
+    collection, labels = served.collection, row_labels(served.collection)
+    known = figures(labels)
+    known["has_keywords"] = any(islice(collection.items.columns["keywords"], COUNTED_UP_TO))
+    learned = collection.learned
+    strip = _strip(served, _typical(caches, known)) if known["n_items"] else []
+    numbers: dict[str, int | None] = {"mistakes": 0, "duplicates": 0}
+    if known["n_labeled"] and known["n_items"] <= COUNTED_UP_TO:
+        numbers = {"mistakes": _number(caches.mistakes), "duplicates": _number(caches.duplicates)}
+    todo = to_do(known, numbers["mistakes"], numbers["duplicates"], bool(learned is not None and learned.stale))
+    return {
+        "figures": known,
+        "strip": strip,
+        "accuracy": None if learned is None or not known["n_labeled"] else learned.record,
+        "todo": todo,
+        "counting": None in numbers.values(),
+    }
+
+
+def _typical(caches: PageCaches, known: dict[str, Any]) -> list[tuple[str | None, int, list[int]]]:
+    """Typical items of classes; of groups where nothing has a label. None while they are computed."""
+    if known["n_classes"]:
+        return [*(caches.typical.get(WAIT) or [])]
+    groups = caches.groups.get(WAIT) or [] if known["n_items"] <= COUNTED_UP_TO else []
+    return [(None, len(rows), rows[:TYPICAL].tolist()) for rows in groups[:CLASSES]]
+
+
+def _number(cache: BackgroundCache[Any]) -> int | None:
+    """How many are listed; None while they are being counted, 0 where the collection is too small."""
+    try:
+        listed = cache.get(WAIT)
+    except InputError:
+        return 0
+    return None if listed is None else listed[0] if isinstance(listed, tuple) else len(listed)
+
+
+def _strip(served: ServedCollection, typical: list[tuple[str | None, int, list[int]]]) -> list[dict[str, Any]]:
+    """Typical items as they are shown."""
+    strip = []
+    for label, n, rows in typical:
+        items = [with_state(item) for item in served.collection.store.items_of(rows)]
+        for item in items:
+            del item["details"]  # visitors need no paths of this machine
+        strip.append({"label": label, "n_items": n, "items": items})
+    served.add_sketches([item for each in strip for item in each["items"]])
+    return strip
+
+
+def to_do(
+    figures: dict[str, Any], n_mistakes: int | None, n_duplicates: int | None, stale: bool
+) -> list[dict[str, Any]]:
+    """What to do next, the most useful first: ``what``, ``why`` and the page, or None for learning again."""
+    n_items, n_labeled, n_waiting = (figures[name] for name in ("n_items", "n_labeled", "n_waiting"))
+    todo: list[dict[str, Any]] = []
+    if not n_items:
+        return todo
+    if not n_labeled and not figures.get("has_keywords"):
+        why = "Nothing is labeled yet. Label a few typical items, and answers begin."
+        todo.append({"what": "Label the first items", "why": why, "page": "/next"})
+        why = "Items that lie together, labeled at a stroke."
+        return [*todo, {"what": "Label whole groups", "why": why, "page": "/groups"}]
+    if stale:
+        why = "Many items came or went since it was learned."
+        todo.append({"what": "Learn again", "why": why, "page": None})
+    if n_waiting:
+        why = "A machine gave these labels. They count once you accept them."
+        todo.append({"what": f"Review {_count(n_waiting, 'label')}", "why": why, "page": "/review"})
+    if n_mistakes:
+        why = "Labels that their neighbors contradict."
+        todo.append({"what": _count(n_mistakes, "likely mistake"), "why": why, "page": "/mistakes"})
+    if n_duplicates:
+        why = "Items that are nearly the same."
+        todo.append({"what": _count(n_duplicates, "pair") + " of near-duplicates", "why": why, "page": "/duplicates"})
+    if n_labeled and n_labeled < n_items:
+        why = "Those whose labels would help most come first."
+        unlabeled = n_items - n_labeled
+        todo.append({"what": f"Label some of {_count(unlabeled, 'item')} without one", "why": why, "page": "/next"})
+    return todo
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"

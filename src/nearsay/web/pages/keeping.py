@@ -1,0 +1,84 @@
+"""Keep: a question becomes an item with its label, and what is stale is learned again."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from nearsay.core.cancellation import stoppable
+from nearsay.errors import InputError
+from nearsay.web.content.questions import Question
+from nearsay.web.content.served_collection import ServedCollection
+from nearsay.web.content.uploads import Upload, free_id, keep_upload, stored_name
+from nearsay.web.pages.correcting import WHO
+from nearsay.web.parameters import NOTHING, TEXT, Takes, twins
+from nearsay.web.rendering import check_writable, done, respond, served_by, wants_json
+from nearsay.web.server.jobs import Job, jobs_of
+
+PATIENCE = 1.0
+KEEP = Takes(form={"question": TEXT, "label": TEXT}, needed=("question", "label"))
+
+
+async def keep(request: Request) -> Response:
+    """Add an earlier question to the collection, with the label that a person gives it; undo takes it out again."""
+    served = served_by(request)
+    check_writable(served)
+    fields = await KEEP.read_form(request)
+    questions = request.app.state.questions
+    question = questions.get(fields["question"])
+    label = fields["label"].strip()
+    if not label:
+        raise InputError("label is missing.")
+    id, event = await served.run(_keep, served, question, label)
+    questions.remember_kept(event, id)
+    return done(request, f"/ask?{urlencode({'id': id, 'event': event})}", {"id": id, "event": event, "label": label})
+
+
+def _keep(served: ServedCollection, question: Question, label: str) -> tuple[str, int]:
+    collection, taken = served.collection, set(served.collection.items.row_of)
+    upload = Upload([], question.X, [])
+    if question.content is None:
+        kind = "text" if question.text is not None else "row"
+        upload.ids = [free_id(f"new {kind}", question.key, taken | {f"new {kind}"})]
+        upload.details = [{"text": question.text}] if question.text is not None else [dict(question.cells or {})]
+        event = keep_upload(collection, upload, WHO, [label])
+    else:
+        upload.ids = [free_id(question.name, question.key, taken)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "picture"
+            path.write_bytes(question.content)
+            upload.files = {upload.ids[0]: (path, stored_name(path))}
+            event = keep_upload(collection, upload, WHO, [label])
+    assert event is not None
+    return upload.ids[0], event
+
+
+async def learn(request: Request) -> Response:
+    """Learn again from the labeled items, in the background; answers go on meanwhile."""
+    served = served_by(request)
+    check_writable(served)
+    await NOTHING.read_form(request)
+    job = jobs_of(request).start("learning", "Learning again", "/", _learning(served))
+    if wants_json(request):
+        return await respond(request, "job.html", {"job": job.to_dict()}, 202)
+    quick = await served.run(job.wait, PATIENCE) and job.state == "done"
+    return RedirectResponse("/" if quick else f"/jobs/{job.key}", 303)
+
+
+def _learning(served: ServedCollection) -> Any:
+    def work(job: Job) -> None:
+        collection = served.collection
+        collection.state()  # all rows are read before
+        with stoppable(job.check):
+            learned = collection.tracker.learn()
+        collection.learn(learned=learned, who=WHO)
+
+    return work
+
+
+ROUTES = [*twins("/keep", keep, KEEP, "POST"), *twins("/learn", learn, NOTHING, "POST")]
