@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.word_selection import measures_by_recall_weight
 from nearsay.data.corel5k import AnnotatedImages
-from nearsay.data.datasets import load_corel5k
+from nearsay.data.datasets import load_dataset
 from nearsay.describe.folder import describe_images
 from nearsay.describe.local import BagOfWords
 from nearsay.describe.named import MAKADIA
@@ -54,11 +54,11 @@ class Study:
 
     @cached_property
     def train(self) -> AnnotatedImages:
-        return load_corel5k("train")
+        return load_dataset("corel5k")
 
     @cached_property
     def test(self) -> AnnotatedImages:
-        return load_corel5k("test")
+        return load_dataset("corel5k", split="test")
 
     @cached_property
     def seven(self) -> Columns:

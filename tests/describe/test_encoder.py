@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nearsay.core.parallel import threads
-from nearsay.data.datasets import load_corel5k
+from nearsay.data.datasets import load_dataset
 from nearsay.describe import (
     Descriptor,
     OnnxEncoder,
@@ -405,7 +405,7 @@ def test_the_default_encoder_names_the_package_it_lacks(monkeypatch, runtime, pa
 @pytest.mark.slow
 def test_the_default_encoder_makes_the_stored_vectors_of_corel5k(lite0):
     try:
-        corel = load_corel5k("all")
+        corel = load_dataset("corel5k", split="all")
     except DatasetNotFound as missing:
         pytest.skip(str(missing))
     numbers = np.linspace(0, len(corel) - 1, 20).astype(int)

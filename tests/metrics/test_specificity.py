@@ -15,7 +15,6 @@ from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.rules import darts, flat, flat_reject
 from nearsay.errors import InputError
 from nearsay.metrics.specificity import (
-    READINGS,
     best_f_score,
     breakdown,
     f_scores,
@@ -73,8 +72,7 @@ def test_flat_answers_by_hand():
     assert hierarchical_accuracy(TRUTH, said, TREE) == 0.5
     assert information_gain(TRUTH, said, TREE) == 0.5
     assert semantic_similarities(TRUTH, said, TREE).tolist() == [1, 1 / 2, 0, 1]
-    by_reading = {reading: semantic_similarity(TRUTH, said, TREE, reading=reading) for reading in READINGS}
-    assert by_reading == {"noroot": 0.625, "inclusive": 0.75, "literal": 0.875}
+    assert semantic_similarity(TRUTH, said, TREE) == 0.625
     assert lca_cost(TRUTH, said, TREE) == (0 + 1 + 2 + 0) / 4
 
 
@@ -134,10 +132,9 @@ def test_measures_are_those_of_the_loops_on_trees_and_graphs(case):
     most = math.log2(graph.n_leaves) or 1.0
     assert information_gain(truth, said, graph) == pytest.approx(in_bits / most, abs=1e-12)
     assert lca_cost(truth, said, graph) == pytest.approx(reference.lca_cost(edges, truth, said))
-    for reading in READINGS:
-        alike = [reference.similarity(edges, *pair, reading) for pair in zip(truth, said, strict=True)]
-        assert semantic_similarities(truth, said, graph, reading=reading).tolist() == alike
-        assert semantic_similarity(truth, said, graph, reading=reading) == pytest.approx(np.mean(alike))
+    alike = [reference.similarity(edges, *pair) for pair in zip(truth, said, strict=True)]
+    assert semantic_similarities(truth, said, graph).tolist() == alike
+    assert semantic_similarity(truth, said, graph) == pytest.approx(np.mean(alike))
 
 
 @settings(max_examples=60, deadline=None)
@@ -188,11 +185,10 @@ def test_gain_is_at_most_what_right_leaves_would_say_and_scores_stay_between_0_a
     accuracy, gain = hierarchical_accuracy(truth, said, graph), information_gain(truth, said, graph)
     assert 0 <= gain <= accuracy + 1e-12
     assert 0 <= f_scores(accuracy, gain) <= 1
-    for reading in READINGS:
-        alike = semantic_similarities(truth, said, graph, reading=reading)
-        assert ((alike >= 0) & (alike <= 1)).all()
-        assert (alike[np.array(truth) == np.array(said)] == 1).all()
-        assert semantic_similarities(said, truth, graph, reading=reading).tolist() == alike.tolist()
+    alike = semantic_similarities(truth, said, graph)
+    assert ((alike >= 0) & (alike <= 1)).all()
+    assert (alike[np.array(truth) == np.array(said)] == 1).all()
+    assert semantic_similarities(said, truth, graph).tolist() == alike.tolist()
 
 
 def test_the_best_score_of_a_curve_is_the_best_of_its_operating_points():
@@ -234,11 +230,10 @@ def test_a_tree_of_one_leaf_has_nothing_to_say():
     assert (bars.wrong, bars.shares.tolist(), bars.names) == (0, [1], ("root",))
 
 
-@pytest.mark.parametrize(("reading", "chance"), [("noroot", 0.3327), ("inclusive", 0.4995), ("literal", 0.6602)])
-def test_guessing_leaves_in_the_papers_tree_is_as_similar_as_in_the_reference(reading, chance):
+def test_guessing_leaves_in_the_papers_tree_is_as_similar_as_in_the_reference():
     tree = Taxonomy.from_nested(ILSVRC65_SHAPE)
     truth, said = np.repeat(tree.leaves, tree.n_leaves), np.tile(tree.leaves, tree.n_leaves)
-    assert semantic_similarity(truth, said, tree, reading=reading) == pytest.approx(chance, abs=5e-5)
+    assert semantic_similarity(truth, said, tree) == pytest.approx(0.3327, abs=5e-5)
 
 
 def test_the_flat_answers_of_the_papers_svm_score_as_in_the_reference():
@@ -273,11 +268,6 @@ def test_labels_that_do_not_pair_up_are_an_error(measure):
         measure([], [], TREE)
     with pytest.raises(InputError, match="did you mean"):
         measure(["a1"], ["a11"], TREE)
-
-
-def test_an_unknown_reading_is_an_error_that_names_the_known_ones():
-    with pytest.raises(InputError, match="inclusive, literal, noroot"):
-        semantic_similarity(["a1"], ["a1"], TREE, reading="no-root")
 
 
 @pytest.mark.parametrize("gain", [5.8, -0.1, math.nan])

@@ -25,8 +25,7 @@ from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.past_case_table import Tabulated
 from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
 from nearsay.posterior.views import model_beside, row_transforms
-from nearsay.reports.evaluation import evaluation_summary
-from nearsay.reports.evaluation import left_out_summary
+from nearsay.reports.evaluation import evaluation_summary, left_out_summary
 from nearsay.search.shards import ShardedRows
 from tests.neighbors.test_shards import collections, written
 

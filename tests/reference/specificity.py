@@ -33,13 +33,8 @@ def gain(edges: Edges, truth: Sequence[str], answers: Sequence[str]) -> float:
     return sum(bits(edges, said) for true, said in pairs if is_right(edges, true, said)) / len(truth)
 
 
-def path(edges: Edges, node: str, reading: str) -> set[str]:
-    left_out = {"noroot": {root_of(edges)}, "inclusive": set(), "literal": {node}}[reading]
-    return walked_up(edges, node) - left_out
-
-
-def similarity(edges: Edges, true: str, said: str, reading: str) -> float:
-    one, other = path(edges, true, reading), path(edges, said, reading)
+def similarity(edges: Edges, true: str, said: str) -> float:
+    one, other = (walked_up(edges, node) - {root_of(edges)} for node in (true, said))
     longer = max(len(one), len(other))
     return float(Fraction(len(one & other), longer)) if longer else 1.0
 

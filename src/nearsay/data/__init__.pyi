@@ -1,6 +1,5 @@
 from nearsay.data.annotated_rows import AnnotatedRows as AnnotatedRows
 from nearsay.data.corel5k import AnnotatedImages as AnnotatedImages
-from nearsay.data.datasets import load_corel5k as load_corel5k
 from nearsay.data.datasets import load_dataset as load_dataset
 from nearsay.data.emoji_pictures import EmojiPictures as EmojiPictures
 from nearsay.data.files import read_images as read_images

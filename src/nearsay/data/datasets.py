@@ -133,18 +133,6 @@ def read_small_table(folder: Path, name: str) -> LabeledRows:
     return replace(rows, y=np.array([label.strip("'") if isinstance(label, str) else label for label in labels]))
 
 
-def load_corel5k(split: str = "train") -> AnnotatedImages:
-    """Load the keywords, the embeddings and the paths of the images of Corel5K; the images themselves are not read.
-
-    Parameters
-    ----------
-    split : "train" (4,500 images), "test" (499) or "all" (train, then test)
-
-    The same as ``load_dataset("corel5k", split=split)``.
-    """
-    return load_dataset("corel5k", split=split)
-
-
 def _one_column_each(names: Iterable[str]) -> dict[str, slice]:
     return {name: slice(column, column + 1) for column, name in enumerate(names)}
 

@@ -11,6 +11,7 @@ depend on each other, and each has its number:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -46,13 +47,14 @@ def right_answers_needed(
     if confidence is None:
         needed = math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
         return needed - ((needed - 1) / n_rows >= accuracy)  # an accuracy that some rows had is kept by as many
-    few, enough = 0, n_rows + 1
+    return _fewest(0, n_rows + 1, lambda right: _lower_bound(right, n_rows, confidence, rows_worth_one) > accuracy)
+
+
+def _fewest(few: int, enough: int, suffices: Callable[[int], bool]) -> int:
+    """The fewest that suffice, above ``few`` and up to ``enough``, by bisection."""
     while enough - few > 1:
         middle = (few + enough) // 2
-        if _lower_bound(middle, n_rows, confidence, rows_worth_one) > accuracy:
-            enough = middle
-        else:
-            few = middle
+        few, enough = (few, middle) if suffices(middle) else (middle, enough)
     return enough
 
 
@@ -69,16 +71,14 @@ def rows_needed(accuracy: float, confidence: float, rows_worth_one: float) -> fl
     """The fewest rows that show the accuracy when all answers are right; infinite for an accuracy of 1."""
     if accuracy == 1:
         return math.inf
-    few, enough = 0, 1
-    while _lower_bound(enough, enough, confidence, rows_worth_one) <= accuracy:
-        few, enough = enough, 2 * enough
-    while enough - few > 1:
-        middle = (few + enough) // 2
-        if _lower_bound(middle, middle, confidence, rows_worth_one) > accuracy:
-            enough = middle
-        else:
-            few = middle
-    return enough
+
+    def suffice(n_rows: int) -> bool:
+        return _lower_bound(n_rows, n_rows, confidence, rows_worth_one) > accuracy
+
+    enough = 1
+    while not suffice(enough):
+        enough *= 2
+    return _fewest(enough // 2, enough, suffice)
 
 
 def rows_worth_one(accuracy: float, excess: float) -> float:

@@ -77,22 +77,15 @@ def fit_reward_shift(
 
 
 def setting_for(
-    curve: AccuracyCurve,
-    accuracy: float,
-    confidence: float | None = None,
-    method: str = "bisection",
-    *,
-    rows_worth_one: float = 1,
+    curve: AccuracyCurve, accuracy: float, confidence: float | None = None, method: str = "bisection"
 ) -> float:
     """Read from a curve the setting that keeps an accuracy: one curve serves every accuracy.
-
-    ``rows_worth_one`` is for a confidence, as in ``right_answers_needed``.
 
     >>> curve = AccuracyCurve("darts", np.array([0, 1, 2, 3.0]), np.array([6, 8, 7, 9]), np.zeros(4), 10, 2.0)
     >>> setting_for(curve, 0.8, method="exact"), setting_for(curve, 0.75, 0.6, "fixed-sequence")
     (1.0, 3.0)
     """
-    return _search(curve, accuracy, confidence, method, rows_worth_one=rows_worth_one)
+    return _search(curve, accuracy, confidence, method)
 
 
 def fit_reward_shifts_by_branch(
@@ -263,24 +256,17 @@ def check_promise(accuracy: Any, confidence: Any) -> None:
 # ------------------------------------------------------------------ searches
 
 
-def _search(
-    curve: AccuracyCurve,
-    accuracy: float,
-    confidence: float | None,
-    method: str,
-    whose: str = "",
-    rows_worth_one: float = 1,
-) -> float:
+def _search(curve: AccuracyCurve, accuracy: float, confidence: float | None, method: str, whose: str = "") -> float:
     check_choice("method", method, SEARCHES)
     check_promise(accuracy, confidence)
     if confidence is None and method == "fixed-sequence":
         raise InputError(
             'method="fixed-sequence" is a way to keep a confidence. Pass one, such as 0.95, or method="exact".'
         )
-    needed = right_answers_needed(curve.n_rows, accuracy, confidence, rows_worth_one=rows_worth_one)
+    needed = right_answers_needed(curve.n_rows, accuracy, confidence)
     setting = SEARCHES[method](curve, accuracy, needed)
     if setting == math.inf or not _keeps(curve, setting, needed):
-        words = whose + _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one)
+        words = whose + _not_kept(curve, accuracy, confidence, needed, setting)
         warnings.warn(words, UserWarning, stacklevel=3)
     return setting
 
@@ -340,7 +326,7 @@ def _not_kept(
     confidence: float | None,
     needed: int,
     setting: float,
-    rows_worth_one: float,
+    rows_worth_one: float = 1,
     n_ways: float = 1,
 ) -> str:
     promise = f"An accuracy of {accuracy:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")

@@ -169,17 +169,9 @@ class HedgedClassifier(AroundClassifier):
         return self._calibrate([calibration, *others])
 
     @classmethod
-    def calibrated(
-        cls,
-        calibration: Calibration,
-        taxonomy: Taxonomy | None = None,
-        accuracy: float = 0.9,
-        *,
-        confidence: float | None = None,
-        rule: str = AUTO,
-    ) -> HedgedClassifier:
+    def calibrated(cls, calibration: Calibration, taxonomy: Taxonomy | None = None) -> HedgedClassifier:
         """Around a fitted classifier, with its probabilities of rows that it was not fitted to; nothing is fitted."""
-        hedged = cls(calibration.estimator, taxonomy, accuracy, confidence=confidence, rule=rule, cv="prefit")
+        hedged = cls(calibration.estimator, taxonomy, cv="prefit")
         hedged._check_settings()
         hedged._take_over(calibration)
         return hedged._calibrate([calibration])

@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
 
 if TYPE_CHECKING:
     from nearsay.decision.envelope import AccuracyCurve
     from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Definitions of the path of a node, for the similarity of two nodes.
-READINGS = {
-    "noroot": "the node and all above it, without the root",
-    "inclusive": "the node and all above it",
-    "literal": "all above the node",
-}
 
 # Levels of information that differ by less than this are equal up to rounding.
 SAME_INFORMATION_DIGITS = 9
@@ -71,50 +66,37 @@ def information_gain(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, normalized
     return bits / (float(taxonomy.information.max()) or 1.0) if normalized else bits
 
 
-def semantic_similarity(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> float:
+def semantic_similarity(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
     """The mean of ``semantic_similarities``.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
-    >>> truth, nodes = ["a1", "a2", "b1", "a1"], ["a1", "a1", "a1", "a1"]
-    >>> [semantic_similarity(truth, nodes, tree, reading=reading) for reading in ("noroot", "inclusive", "literal")]
-    [0.625, 0.75, 0.875]
+    >>> semantic_similarity(["a1", "a2", "b1", "a1"], ["a1", "a1", "a1", "a1"], tree)
+    0.625
     """
-    return float(semantic_similarities(y_true, y_pred, taxonomy, reading=reading).mean())
+    return float(semantic_similarities(y_true, y_pred, taxonomy).mean())
 
 
-def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> np.ndarray:
+def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> np.ndarray:
     """Path similarity of each answer and its label: nodes on both paths / nodes on the longer path; (n,) from 0 to 1.
 
-    The path of a node is the set of its ancestors, over all its parents. Unlike
+    The path of a node is the node and its ancestors, over all its parents, without the root. Unlike
     accuracy, a wrong breed of dog gets credit for the dog. Two roots score 1.
 
     Parameters
     ----------
     y_true, y_pred : (n,) names of nodes; it does not matter which is which.
-    reading : {"noroot", "inclusive", "literal"}, default="noroot"
-        Whether the node and the root are on the path. "noroot": the node, not the root, so that answers which share
-        nothing else score 0. "inclusive": both. "literal": the root, not the node, as the paper on hedging prints it;
-        two breeds of dog then score 1, which cannot be how its table was made.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> semantic_similarities(["corgi"] * 5, ["corgi", "poodle", "dog", "cat", "pet"], pets)
     array([1. , 0.5, 0.5, 0. , 0. ])
     """
-    if reading not in READINGS:
-        raise unknown_name("reading", reading, READINGS)
     predicted, true = _predicted_and_true(y_true, y_pred, taxonomy)
     above = taxonomy.ancestry
     length = np.diff(above.indptr)
-    common = above[predicted].multiply(above[true]).sum(axis=1)
-    longer = np.maximum(length[predicted], length[true])
-    if reading == "noroot":
-        common, longer = common - 1, longer - 1
-    elif reading == "literal":
-        # A node is on the other's path if it covers it; if both are the same node, it is counted once.
-        covers, covered = taxonomy.covers_label(predicted, true), taxonomy.covers_label(true, predicted)
-        common, longer = common - covers - (covered & ~covers), longer - 1
+    common = above[predicted].multiply(above[true]).sum(axis=1) - 1
+    longer = np.maximum(length[predicted], length[true]) - 1
     # Only two roots have empty paths.
     return np.divide(common, longer, out=np.ones(len(predicted)), where=longer > 0)
 

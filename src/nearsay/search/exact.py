@@ -71,14 +71,14 @@ class ExactSearch(Versioned):
         with self._next_version() as version:
             version.rows_, numbers = version.rows_.without(rows)
             if version._screen is not None:
-                version._screen = version._screen.without(version.rows_, numbers)
+                version._screen = version._screen.with_removals(version.rows_, numbers)
 
     def restore(self, rows: Any) -> None:
         """Restore removed rows, under their numbers."""
         with self._next_version() as version:
             version.rows_, numbers = version.rows_.restored(rows)
             if version._screen is not None:
-                version._screen = version._screen.restored(version.rows_, numbers)
+                version._screen = version._screen.with_removals(version.rows_, numbers)
 
     @property
     def products_(self) -> str | None:

@@ -53,6 +53,10 @@ class HeldRows:
     def live_numbers(self) -> np.ndarray:
         return np.arange(len(self)) if self.removed is None else np.flatnonzero(~self.removed)
 
+    def live_among(self, numbers: np.ndarray) -> np.ndarray:
+        """Those of these row numbers whose rows are not removed."""
+        return numbers if self.removed is None else numbers[~self.removed[numbers]]
+
     def chunks(self) -> list[tuple[int, Any]]:
         """(number of the first row, rows) of each stretch that lies together in memory."""
         if self._added is None:
@@ -135,7 +139,7 @@ class HeldRows:
     def restored(self, numbers: Any) -> tuple[HeldRows, np.ndarray]:
         """The rows with some again that were removed, named by number or by a mask; and their numbers, each once."""
         given = np.unique(check_row_numbers(numbers, len(self)))
-        not_removed = given if self.removed is None else given[~self.removed[given]]
+        not_removed = self.live_among(given)
         if len(not_removed):
             raise InputError(f"Row {not_removed[0]} has not been removed. Name only rows that were.")
         held = copy.copy(self)

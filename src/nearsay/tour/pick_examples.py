@@ -85,4 +85,4 @@ def _is_above(answer: Answer, label: str, taxonomy: Taxonomy) -> bool:
 
 
 def _first(rows: Iterable[int], by: object) -> int | None:
-    return min(rows, key=by, default=None)  # type: ignore[call-overload, no-any-return]
+    return min(rows, key=by, default=None)  # type: ignore[call-overload]

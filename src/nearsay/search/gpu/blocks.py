@@ -45,7 +45,7 @@ def rows_at_once(torch: Any, device: Any, X: np.ndarray, free: int | None = None
     return size
 
 
-def kept_on_host(torch: Any, rows: GpuRows) -> GpuRows:
+def kept_on_host(rows: GpuRows) -> GpuRows:
     """The same rows in main memory, pinned where a GPU will copy them."""
 
     def moved(tensor: Any) -> Any:

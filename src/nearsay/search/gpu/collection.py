@@ -99,7 +99,7 @@ class GpuCollection:
     def _moved(self, X: Any, first: int, *, wait: bool = False) -> GpuRows:
         """Rows as they are multiplied and measured: on the GPU, or (``wait``) in main memory."""
         rows = self.space.rows(X, first, None if self.kind is None else self._measurable(X))
-        return kept_on_host(self.torch, rows) if wait else rows
+        return kept_on_host(rows) if wait else rows
 
     def _measurable(self, X: Any) -> Any:
         """The numbers that are compared when distances are measured; float32 stays float32 where no form is taken."""

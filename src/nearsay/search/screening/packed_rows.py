@@ -13,7 +13,6 @@ import math
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -72,13 +71,13 @@ class Block:
     def __len__(self) -> int:
         return self.n_rows
 
-    def with_half_norms(self, numbers: np.ndarray, half_norms: Any) -> Block:
+    def with_half_norms(self, numbers: np.ndarray, half_norms: np.ndarray) -> Block:
         """The same where the rows of some numbers have other half norms."""
         here = (numbers >= self.first) & (numbers < self.first + self.n_rows)
         if not here.any():
             return self
         changed = self.half_norms.copy()
-        changed[numbers[here] - self.first] = half_norms[here] if np.ndim(half_norms) else half_norms
+        changed[numbers[here] - self.first] = half_norms[here]
         return replace(self, half_norms=changed)
 
     @property
@@ -173,21 +172,15 @@ class PackedRows:
         following._packed = packed
         return following
 
-    def without(self, geometry: Geometry, numbers: np.ndarray) -> PackedRows:
-        """For the same rows, of which those of some numbers have been removed."""
-        return self._changed(geometry, numbers, np.inf)
-
-    def restored(self, geometry: Geometry, numbers: np.ndarray) -> PackedRows:
-        """For the same rows, of which those of some numbers were restored."""
-        half_norms = np.empty(len(numbers), np.float32)
-        if self._packed is not None:
-            exact = np.empty((len(numbers), len(geometry.center)), np.float32)
-            self._view.center(geometry.rows.take(numbers), exact, half_norms)
-        return self._changed(geometry, numbers, half_norms)
-
-    def _changed(self, geometry: Geometry, numbers: np.ndarray, half_norms: Any) -> PackedRows:
-        packed = self._packed
-        return PackedRows(geometry, packed and [block.with_half_norms(numbers, half_norms) for block in packed])
+    def with_removals(self, geometry: Geometry, numbers: np.ndarray) -> PackedRows:
+        """For the same rows, of which those of some numbers were removed or restored."""
+        if self._packed is None:
+            return PackedRows(geometry)
+        live, half_norms = geometry.rows.live_among(numbers), np.full(len(numbers), np.inf, np.float32)
+        exact, of_live = np.empty((len(live), len(geometry.center)), np.float32), np.empty(len(live), np.float32)
+        self._view.center(geometry.rows.take(live), exact, of_live)
+        half_norms[np.searchsorted(numbers, live)] = of_live
+        return PackedRows(geometry, [block.with_half_norms(numbers, half_norms) for block in self._packed])
 
     # ------------------------------------------------------------ search
 

@@ -40,7 +40,7 @@ Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are
 class Geometry:
     """Center and radius of the rows, in the distance's Euclidean form: the input of every bound.
 
-    Immutable: ``with_rows``, ``without`` and ``restored`` return a new one.
+    Immutable: ``with_rows`` and ``with_removals`` return a new one.
     """
 
     def __init__(self, distance: Distance, rows: HeldRows) -> None:
@@ -63,25 +63,16 @@ class Geometry:
         following._take_note(len(self.rows))
         return following
 
-    def without(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
-        """The geometry of these rows, of which those of some numbers have been removed."""
+    def with_removals(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
+        """The geometry of these rows, of which those of some numbers were removed or restored."""
         following = copy.copy(self)
         following.rows = rows
         if self.plain:
-            half_norms = self.half_norms.values.copy()
+            half_norms, live = self.half_norms.values.copy(), rows.live_among(numbers)
+            again = np.empty(len(live), half_norms.dtype)
+            norms(self.form(rows.take(live)), self.center, again)
             half_norms[numbers] = np.inf
-            following.half_norms = GrowingArray(half_norms)
-        return following
-
-    def restored(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
-        """The geometry of these rows, of which those of some numbers were restored."""
-        following = copy.copy(self)
-        following.rows = rows
-        if self.plain:
-            again = np.empty(len(numbers), self.half_norms.values.dtype)
-            norms(self.form(rows.take(numbers)), self.center, again)
-            half_norms = self.half_norms.values.copy()
-            half_norms[numbers] = again
+            half_norms[live] = again
             following.half_norms = GrowingArray(half_norms)
         return following
 

@@ -87,16 +87,10 @@ class Screen:
         screen._packed = None if self._packed is None else self._packed.with_rows(screen._geometry)
         return screen
 
-    def without(self, rows: HeldRows, numbers: np.ndarray) -> Screen:
-        """A screen for these rows, of which those of some numbers have been removed."""
-        screen = self._at(self._geometry.without(rows, numbers))
-        screen._packed = None if self._packed is None else self._packed.without(screen._geometry, numbers)
-        return screen
-
-    def restored(self, rows: HeldRows, numbers: np.ndarray) -> Screen:
-        """A screen for these rows, of which those of some numbers were restored."""
-        screen = self._at(self._geometry.restored(rows, numbers))
-        screen._packed = None if self._packed is None else self._packed.restored(screen._geometry, numbers)
+    def with_removals(self, rows: HeldRows, numbers: np.ndarray) -> Screen:
+        """A screen for these rows, of which those of some numbers were removed or restored."""
+        screen = self._at(self._geometry.with_removals(rows, numbers))
+        screen._packed = None if self._packed is None else self._packed.with_removals(screen._geometry, numbers)
         return screen
 
     def _at(self, geometry: Geometry) -> Screen:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -40,25 +40,6 @@ class FileHeader:
     columns: tuple[str, ...] | None = None
 
 
-class Part(Protocol):
-    """Some rows of a file: a ``Shard``."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def skipped(self) -> int: ...
-    @property
-    def n_groups(self) -> int: ...
-    @property
-    def fragment(self) -> tuple[int, int] | None: ...
-    @property
-    def n_columns(self) -> int: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def columns(self) -> tuple[str, ...] | None: ...
-
-
 def file_kind(path: str) -> str | None:
     """The ending of a file whose rows can be read; None of any other."""
     return next((kind for kind in (NPY, PARQUET) if path.endswith(kind)), None)
@@ -76,8 +57,8 @@ def read_header(path: str, columns: Sequence[str] | None) -> FileHeader:
     return _npy_header(path)[0] if kind == NPY else _parquet_header(path, columns)
 
 
-def open_part(part: Part, n_rows: int) -> np.ndarray:
-    """So many rows of a file: a read-only map of ``.npy`` on a disk, otherwise what was read."""
+def open_part(part: Any, n_rows: int) -> np.ndarray:
+    """So many rows of the file of a ``Shard``: a read-only map of ``.npy`` on a disk, otherwise what was read."""
     if part.fragment is not None:
         return read_fragment(part, n_rows)
     if part.columns is not None:
@@ -138,7 +119,7 @@ def _first_row(file: Any, column: str) -> Any:
     return require("pyarrow", "parquet").Table.from_batches([batch])
 
 
-def _read_groups(part: Part, n_rows: int) -> np.ndarray:
+def _read_groups(part: Any, n_rows: int) -> np.ndarray:
     """The rows of some row groups that follow each other."""
     columns, groups = list(part.columns or ()), range(part.skipped, part.skipped + part.n_groups)
     with _parquet_file(part.file) as file:
