@@ -169,7 +169,7 @@ class KeywordAnnotator(BaseEstimator):
         shown, tried = self._tried(rows, folds)
         # Scorers with leave-one-out are fitted once, for past cases and for new items.
         ready = [
-            one.fit(shown[one.sees_columns], self._keywords, groups) if self._leaves_out(one) else None
+            one.fit(shown[one.sees_columns], self._keywords, groups) if self._leaves_out(one, groups) else None
             for one in tried.values()
         ]
         past_scores = self._past_scores(list(tried.values()), ready, shown, cases, folds, groups)
@@ -303,8 +303,8 @@ class KeywordAnnotator(BaseEstimator):
             raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
         return [rows, rows], {str(number): scorer for number, scorer in enumerate(given)}
 
-    def _leaves_out(self, scorer: KeywordScorer) -> bool:
-        return self.cv is None and scorer.leaves_out
+    def _leaves_out(self, scorer: KeywordScorer, groups: np.ndarray | None) -> bool:
+        return self.cv is None and scorer.leaves_out and (groups is None or not scorer.is_forest)
 
     def _folds(self, order: np.ndarray, cases: np.ndarray, groups: np.ndarray | None = None) -> list[Fold]:
         """Cross-validation folds: rows to learn from, and rows to answer; each of the ``cases`` is answered once."""

@@ -1,8 +1,9 @@
-"""The scorers that a default annotator tries: neighbors, canonical correlation and regression.
+"""The scorers that a default annotator tries: neighbors, canonical correlation, regression and a forest.
 
 nearest        by the vectors; by the other spaces together
 projection     nearest after canonical correlation with keywords: vectors, nearness, and both
 regression     of keywords on vectors, and on nearness
+forest         the rows that share leaves with an item, in trees grown for all words
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from nearsay.annotate.keyword_columns import KERNEL, KERNEL_OF_OTHERS, LINEAR, VECTORS, KeywordColumns
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.keyword_forest import KeywordForest
 from nearsay.annotate.scorers.keyword_scorers import KeywordScorer
 from nearsay.annotate.scorers.regression import KeywordRegression
 from nearsay.annotate.scorers.relevance import Relevance
@@ -26,6 +28,8 @@ from nearsay.learn.keyword_projection import KeywordProjection
 RELEVANCES = (Relevance("distance"), Relevance("distance", sharpness=4.0))
 # Weights that a regression may have, one for every column and word (256 MB).
 MOST_WEIGHTS = 2**25
+# From so many rows on trees are grown, and up to so many pairs of row and word: more take minutes.
+FEWEST_ROWS, MOST_GROWN = 20, 2**20
 # Blocks of columns that are projected, and that keywords are regressed on, as far as they exist.
 PROJECTED = ((LINEAR,), (KERNEL,), (KERNEL_OF_OTHERS,), (LINEAR, KERNEL_OF_OTHERS))
 REGRESSED = ((LINEAR, KERNEL_OF_OTHERS), (KERNEL, KERNEL_OF_OTHERS))
@@ -88,6 +92,9 @@ def auto_scorers(
             chosen = KeywordRegression(SomeColumns(some), shrinkage="auto").fit(rows, keywords).shrinkage_
             regression = KeywordRegression(SomeColumns(some), shrinkage=chosen)
             scorers[f"regression, {names}"] = KeywordScorer(regression)
+    n_rows, n_words = keywords.shape
+    if n_rows >= FEWEST_ROWS and n_rows * n_words <= MOST_GROWN and not columns.others_:
+        scorers["forest"] = KeywordScorer(KeywordForest(), sees_columns=False)
     return scorers
 
 

@@ -22,6 +22,10 @@ Header = Annotated[
     bool | None,
     typer.Option(help="Whether the first line of a text table names the columns (default: guessed)."),
 ]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option(help="Column of groups, such as patients, that never judge each other; auto: near-duplicates."),
+]
 Labels = Annotated[Path | None, typer.Option(help="Table of labels by id or path.", show_default=False)]
 
 
@@ -56,6 +60,10 @@ def index(
     keywords_column: KeywordsColumn = None,
     text_column: TextColumn = None,
     id_column: IdColumn = None,
+    group_column: GroupColumn = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="Labeled items like those to come: past cases to learn from, added too.")
+    ] = None,
     header: Header = None,
     unconfirmed: Annotated[
         bool, typer.Option("--unconfirmed", help="The labels come from a model and wait to be confirmed.")
@@ -93,10 +101,11 @@ def index(
         "header": header, "strict": strict, "labels_from": labels_from, "text_column": text_column,
     }  # fmt: skip
     if add:
-        if any(given is not None for given in (taxonomy, describe, size, metric, cluster)):
+        if any(given is not None for given in (taxonomy, describe, size, metric, cluster, group_column, validation)):
             raise InputError(
-                "--taxonomy, --describe, --size and --metric are fixed when a collection is made, and --cluster is"
-                " for that only. Leave them out with --add."
+                "--taxonomy, --describe, --size, --metric and --group-column are fixed when a collection is made, and"
+                " --cluster and --validation are for that only. Leave them out with --add; nearsay learn takes"
+                " --validation."
             )
         with LiveCollection.open(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
             made = add_source(
@@ -114,7 +123,8 @@ def index(
         with show_rows(f"Indexing {src.name}") as report:
             made = index_source(
                 src, out, description=description, metric=metric, learn=learn, confirmed=not unconfirmed,
-                who=author(who), taxonomy=taxonomy, on_progress=report, cluster=named_cluster(cluster), **reading,
+                who=author(who), taxonomy=taxonomy, on_progress=report, cluster=named_cluster(cluster),
+                group_column=group_column, validation=validation, **reading,
             )  # fmt: skip
     print_problems(made.problems)
     if as_json:
@@ -139,6 +149,13 @@ def learn(
     n_neighbors: Annotated[
         int | None, typer.Option("--k", min=1, help="Number of neighbors (default: chosen).")
     ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            help="Table or folder of labeled items like those to come: past cases are these. Or answered: items that"
+            " came with a machine's label, corrected or confirmed since."
+        ),
+    ] = None,
     who: Who = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
@@ -149,20 +166,33 @@ def learn(
     that have the collection at the same path search the neighbors of past cases, which is most of the work.
 
     \b
-    Example:
+    Examples:
       nearsay learn birds.nearsay
+      nearsay learn birds.nearsay --validation new-birds/
     """
     from nearsay.collection.distributed_learning import learned_on
+    from nearsay.collection.indexing import learn_from_source
     from nearsay.collection.live import LiveCollection
+    from nearsay.collection.state.row_groups import ANSWERED
+    from nearsay.errors import InputError
     from nearsay.neighbors.sharded.workers import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
     with LiveCollection.open(path) as collection, show_progress("Learning from past cases"):
+        problems: list[Any] = []
         if cluster is not None:
+            if validation is not None:
+                raise InputError("A cluster does not learn from validation items. Leave out --cluster or --validation.")
             settings["learned"] = learned_on(named_cluster(cluster), collection, **settings)
-        learned = collection.learn(who=author(who), **settings)
+        if validation is None or validation == ANSWERED:
+            learned = collection.learn(who=author(who), validation=validation, **settings)
+        else:
+            learned, problems = learn_from_source(collection, validation, who=author(who), **settings)
         summary = {**vars(learned), "stale": learned.stale, "text": str(learned)}
     if as_json:
         print_json(summary)
     else:
         print_lines(summary["text"])
+    print_problems(problems)
+    if problems:
+        raise typer.Exit(FAILED)

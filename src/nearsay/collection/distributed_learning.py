@@ -24,9 +24,10 @@ import numpy as np
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.learned import Learned, transform_of
 from nearsay.collection.state.live_views import LiveTransform
+from nearsay.collection.state.row_groups import GROUP_BY
 from nearsay.core.arrays import row_blocks
 from nearsay.distances.named import as_distance
-from nearsay.errors import StorageError
+from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.sharded.shard_work import Workers
@@ -110,6 +111,8 @@ def learned_on(
     cluster: Any, collection: LiveCollection, posterior: str = "auto", n_neighbors: int | str = "auto"
 ) -> Learned:
     """The result of learning on a cluster, for ``collection.learn(learned=…)``; nothing is written."""
+    if collection.store.settings.get(GROUP_BY) is not None:
+        raise InputError("A cluster does not leave out groups of items. Learn without it.")
     where = str(collection.store.path.resolve()), collection.version
     return collection.tracker.learn(posterior, n_neighbors, make=partial(DistributedView, workers_of(cluster), *where))
 

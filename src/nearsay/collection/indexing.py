@@ -29,6 +29,8 @@ from nearsay.collection.store.store import Store
 from nearsay.describe.texts.text_descriptions import WORDS
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
+from nearsay.posterior.choice.row_groups import are_automatic
+from nearsay.posterior.methods.named import AUTO
 
 PICTURES = "pictures"
 
@@ -72,6 +74,8 @@ def index_source(
     on_progress: Callable[[int, int], None] | None = None,
     on_learning: Callable[[], None] | None = None,
     cluster: Any = None,
+    group_column: str | int | None = None,
+    validation: str | os.PathLike[str] | None = None,
     **reading: Any,
 ) -> Indexed:
     """Make a collection of a table, of arrays, or of a folder of pictures or texts.
@@ -89,6 +93,9 @@ def index_source(
     confirmed : whether the labels vote; otherwise they are a machine's, and wait.
     on_progress : function of (rows done, rows in all); on_learning : called before it learns.
     cluster : workers that describe pictures, as in ``ShardedIndex``; None does it here.
+    group_column : the column of groups, such as patients, whose rows never judge each other (``group_by`` of
+        ``LiveCollection.create``); "auto" takes near-duplicates for groups.
+    validation : further rows, as ``src``, that past cases are: those like the rows to come. They are added.
     reading : further arguments of ``read_source``.
 
     >>> import tempfile
@@ -101,10 +108,20 @@ def index_source(
     ...     leaves.label([[1.55]])[0].label
     'oak'
     """
+    if validation is not None:
+        given = {"description": description, "metric": metric, "cluster": cluster, "group_column": group_column}
+        read_source(validation, **{name: reading[name] for name in READING if name in reading})  # fail before the work
+        made = index_source(
+            src, path, learn=False, confirmed=confirmed, who=who, on_progress=on_progress, **given, **reading
+        )
+        return _with_validation(made, validation, who, on_progress, on_learning)
     path = Path(os.path.abspath(path))
     check_new_folder(path)
     unfinished = path.with_name(f".{path.name}.partial")
     of_pictures = description if isinstance(description, Description) else None
+    automatic = are_automatic(group_column)
+    if group_column is not None and not automatic:
+        reading = {**reading, "group_column": group_column}
     described = LazyDescribe(partial(_new_description, of_pictures, unfinished, cluster))
     source = read_source(src, describe=described, encoder=TableEncoder(), on_progress=on_progress, **reading)
     if description is not None and source.kind != (TEXTS if of_pictures is None else PICTURES):
@@ -125,6 +142,7 @@ def index_source(
     with storage_errors(f"make the collection {path}"), new_folder(path) as part:
         collection = LiveCollection.create(
             part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy, remember=False,
+            group_by=AUTO if automatic else source.group_by,
             settings={
                 SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source),
                 "reading": {
@@ -143,6 +161,37 @@ def index_source(
         move_cache(unfinished, part)
     named.save()
     return _indexed(path, source, rows, learned, [] if of_texts is None else [of_texts.why])
+
+
+def _with_validation(
+    made: Indexed,
+    src: str | os.PathLike[str],
+    who: str,
+    on_progress: Callable[[int, int], None] | None,
+    on_learning: Callable[[], None] | None,
+) -> Indexed:
+    """The same collection with further items, by which it has learned."""
+    with LiveCollection.open(made.path) as collection:
+        before = set(collection.items.row_of)
+        more = add_source(collection, src, who=who, on_progress=on_progress)
+        added = [id for id in collection.items.row_of if id not in before]
+        learned = _learned(collection, on_learning, validation=added)
+    n_items, n_labeled = made.n_items + more.n_items, made.n_labeled + more.n_labeled
+    return replace(
+        made, n_items=n_items, n_labeled=n_labeled, problems=[*made.problems, *more.problems], learned=learned
+    )
+
+
+def learn_from_source(collection: LiveCollection, src: str | os.PathLike[str], who: str = "", **settings: Any) -> Any:
+    """Add the items of a source that are new, and learn with all of its items for validation.
+
+    Gives what ``learn`` gives, and the problems of the source.
+    """
+    made = add_source(collection, src, who=who)
+    source = query_source(collection, src, taxonomy=collection.taxonomy)
+    ids = [id for batch in source for id in batch.ids if id in collection.items.row_of]
+    known = [problem for problem in made.problems if problem.id not in collection.items.row_of]
+    return collection.learn(who=who, validation=ids, **settings), known
 
 
 def add_source(
@@ -268,10 +317,12 @@ def _add(collection: LiveCollection, rows: Batch, confirmed: bool, who: str) -> 
     return collection.add(rows.ids, rows.X, rows.labels, words, details=details, by=by, who=who, confirmed=confirmed)
 
 
-def _learned(collection: LiveCollection, on_learning: Callable[[], None] | None) -> str:
+def _learned(
+    collection: LiveCollection, on_learning: Callable[[], None] | None, validation: list[str] | None = None
+) -> str:
     if on_learning is not None:
         on_learning()
-    return str(collection.learn(by="machine"))
+    return str(collection.learn(by="machine", validation=validation))
 
 
 def _indexed(path: Path, source: Source, rows: Batch, learned: str | None, why: Sequence[str] = ()) -> Indexed:

@@ -26,6 +26,7 @@ from nearsay.collection.state.learned import Learned
 from nearsay.collection.state.learned_info import LearnedInfo
 from nearsay.collection.state.live_items import LiveItems
 from nearsay.collection.state.live_views import checked_queries
+from nearsay.collection.state.row_groups import GROUP_BY, check_group_by, validation_rows
 from nearsay.collection.state.state_tracker import LEARNED, StateTracker
 from nearsay.collection.state.suggest.item_groups import ItemGroup, item_groups
 from nearsay.collection.state.suggest.suggestions import (
@@ -90,6 +91,7 @@ class LiveCollection:
         feature_groups: Mapping[str, slice | tuple[int, int]] | None = None,
         taxonomy: Taxonomy | Sequence[tuple[str, str]] | None = None,
         machines_vote: bool = False,
+        group_by: str | None = None,
         settings: dict[str, Any] | None = None,
         remember: bool = True,
     ) -> LiveCollection:
@@ -105,6 +107,8 @@ class LiveCollection:
             counts. Neighbors are shown by all groups together, each divided by its mean distance.
         taxonomy : a Taxonomy of the labels, or its edges (parent, child), for hedged answers.
         machines_vote : whether unconfirmed labels vote.
+        group_by : the name of a detail, such as "patient": items in which it is the same never judge each other, so
+            that what is learned, evaluated and promised is about new groups. "auto" takes near-duplicates for groups.
         settings : further settings to store, such as how the items were described.
         remember : whether to remember on this machine that the user trusts the paths in ``settings`` (``pictures``, a
             model); see ``user_decisions.py``.
@@ -114,6 +118,8 @@ class LiveCollection:
         else:
             measured = FeatureGroups.of_parameters(feature_groups, metric, n_columns).to_settings()
         about = {**(settings or {}), **measured, "machines_vote": bool(machines_vote)}
+        if group_by is not None:
+            about[GROUP_BY] = check_group_by(group_by)
         _edges_and_words(taxonomy)  # what cannot be used leaves no folder behind
         collection = cls(Store.create(path, n_columns, about))
         collection.store.remembered.name_recorded(about)
@@ -308,17 +314,25 @@ class LiveCollection:
         *,
         posterior: str = "auto",
         n_neighbors: int | str = "auto",
+        validation: Sequence[str] | str | None = None,
         by: str = "person",
         who: str = "",
         learned: Learned | None = None,
     ) -> LearnedInfo:
         """Learn from the rows that vote: views, number of neighbors, weights, records, and the hedge of the taxonomy.
 
-        ``learned`` is what a cluster learned from this version (``distributed_learning.learned_on``), to be kept.
+        Parameters
+        ----------
+        validation : ids, "answered" or None
+            Items that past cases are, where others are unlike those to come (last year's, all by one writer): each is
+            answered by all that are not among them. They vote as others do. "answered" takes items that came with a
+            machine's label, which a person confirmed or corrected since. None asks about every item.
+        learned : what a cluster learned from this version (``distributed_learning.learned_on``), to be kept.
         """
         with self.tracker.lock:
             if learned is None:
-                learned = self.tracker.learn(posterior, n_neighbors)
+                rows = validation_rows(validation, self.store, self.items.voting().votes)
+                learned = self.tracker.learn(posterior, n_neighbors, validation=rows)
             elif learned.version != self.store.version:
                 raise InputError(
                     f"This was learned after event {learned.version}, and the collection is at event"

@@ -23,6 +23,7 @@ from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
 from nearsay.decision.fold_models import FoldModels, among, proba
 from nearsay.errors import InputError, NearDuplicateWarning
 from nearsay.neighbors.near_duplicates import near_duplicate_groups
+from nearsay.posterior.base import FRESH
 from nearsay.posterior.choice.row_groups import are_automatic, checked_validation
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
@@ -178,7 +179,24 @@ def _left_out(
     p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
     group = fitted.groups_ if isinstance(group, str) else group
     counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
-    y, p, group = y[counted], p[counted], None if group is None else group[counted]
+    return _of_left_out(fitted, y[counted], p[counted], None if group is None else group[counted])
+
+
+def left_out_calibration(fitted: NeighborClassifier) -> Calibration:
+    """The calibration of a classifier on its own rows: validation rows where it was fitted with any, else all.
+
+    All rows are answered by the others, those of their group excepted; validation rows by all that are none.
+    """
+    labels, groups = fitted.labels_, fitted.groups_
+    fresh = np.zeros(len(labels), np.bool_) if groups is None else groups == FRESH
+    if not fresh.any():
+        return _of_left_out(fitted, fitted.classes_[labels], fitted.leave_one_out_proba(), groups)
+    unseen = ~np.isin(labels[fresh], labels[~fresh])
+    known = fitted.classes_[labels[fresh]]
+    return Calibration(fitted, known, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS)
+
+
+def _of_left_out(fitted: Any, y: np.ndarray, p: np.ndarray, group: np.ndarray | None) -> Calibration:
     _, place = np.unique(y, return_inverse=True)
     if group is None:
         alone = np.bincount(place) == 1

@@ -122,7 +122,7 @@ class ITML(LearnedMetric):
         random = check_randomness(self.random_state)
         with one_blas_thread():
             prior = prior_matrix(self.prior, X, labels)
-            pairs = self._pairs(X @ factor(prior), labels, groups, random)
+            pairs = self._pairs(X @ factor(prior), labels, random, groups)
             if not len(pairs.first):
                 raise InputError("All rows are of one group, so there is no pair to learn from. Pass several groups.")
             apart = self._apart(pairs, labels, classes)
@@ -135,7 +135,11 @@ class ITML(LearnedMetric):
         return self
 
     def _pairs(
-        self, mapped: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, random: np.random.RandomState
+        self,
+        mapped: np.ndarray,
+        labels: np.ndarray,
+        random: np.random.RandomState,
+        groups: np.ndarray | None = None,
     ) -> Pairs:
         if self.n_neighbors is None:
             return sample_pairs(labels, self.n_constraints, random, groups)

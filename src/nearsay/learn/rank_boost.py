@@ -256,7 +256,7 @@ class RankBoostNeighbors(BaseEstimator):
         return self._ordered(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
 
     def _ranks(
-        self, preferences: Preferences, order: np.ndarray, groups: np.ndarray | None
+        self, preferences: Preferences, order: np.ndarray, groups: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The ranks of the better and of the worse rows in every space, (n_spaces, n_pairs) each.
 

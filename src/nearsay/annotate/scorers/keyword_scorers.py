@@ -72,12 +72,19 @@ class KeywordScorer:
         return len(self.relevances) if self.finds else 1
 
     @property
+    def is_forest(self) -> bool:
+        """Whether trees that were grown without a row can score it; not without its group."""
+        return hasattr(self.estimator, "out_of_bag_scores")
+
+    @property
     def leaves_out(self) -> bool:
         """Whether its leave-one-out scores are unbiased.
 
         Not if it learned from the keywords of the row left out. That is assumed of every estimator without
-        ``learns_from_keywords = False``.
+        ``learns_from_keywords = False``, but for forests, of which trees are left out.
         """
+        if self.is_forest:
+            return True
         blind = not getattr(self.estimator, "learns_from_keywords", True)
         return self.finds and blind and hasattr(self.estimator, "leave_one_out")
 
@@ -103,6 +110,8 @@ class KeywordScorer:
         self, rows: np.ndarray, keywords: csr_array, groups: np.ndarray | None = None
     ) -> list[np.ndarray]:
         """The same for the rows of these numbers, each left out of its own neighbors, and all rows of its group."""
+        if self.is_forest:
+            return [self.estimator.out_of_bag_scores(rows)]
         k = check_n_neighbors(min(self.n_neighbors, keywords.shape[0] - 1), keywords.shape[0], left_out=1)
         return self.scores_of(left_out(self.estimator, k, rows, groups), keywords)
 

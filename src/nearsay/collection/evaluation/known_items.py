@@ -24,18 +24,26 @@ from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.keywords.keyword_state import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
 from nearsay.collection.state.live_views import LiveViews, checked_queries
+from nearsay.collection.state.row_groups import GROUP_BY
 from nearsay.core.arrays import places_among, row_blocks, rows_within
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
+from nearsay.learn.tuning import held_out_rows
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.living.living_table import LivingTable
+from nearsay.neighbors.near_duplicates import near_duplicate_groups
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import FRESH
 from nearsay.posterior.choice.nested import worth_nesting
+from nearsay.posterior.choice.row_groups import near_duplicate_loss
 from nearsay.posterior.evidence.evidence import Evidence
-from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.named import AUTO, is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 
 N_KEYWORDS = 5
+# In larger collections, near-duplicates are not looked for unasked.
+MOST_COMPARED = 20_000
 Progress = Callable[[int, int], Any]
 Blocks = Iterator[tuple[slice, NeighborTable, np.ndarray]]
 
@@ -91,7 +99,8 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     state = collection.state()
     state.check_labeled()
     voters, learned = np.flatnonzero(state.voting.votes), state.learned
-    rows, n_left_out = _sample(state, voters, most_bytes)
+    validation = learned.validation[state.voting.votes[learned.validation]]
+    rows, n_left_out = _sample(state, validation if len(validation) else voters, most_bytes)
     how = (
         f"Leave-one-out: each item was answered by all others, with what was learned from {learned.n_rows:,} items"
         f" after event {learned.version}. Slightly optimistic: settings were learned from these items."
@@ -110,6 +119,9 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     items = _of_collection(state, state, rows, blocks, lambda words, places: words.of_rows(rows[places]), how)
     if items.labels is not None:
         sizes = np.bincount(state.voting.labels[state.voting.votes])
+        if len(validation):
+            items.notes.append(f"Only the {len(validation):,} items for validation were judged, by all that are not.")
+        items.notes += _notes_on_groups(collection, state)
         alone = int(np.count_nonzero(sizes[state.voting.labels[rows]] == 1))
         if alone:
             items.notes.append(
@@ -118,11 +130,34 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     return _note_sample(items, n_left_out)
 
 
+def _notes_on_groups(collection: LiveCollection, state: CollectionState) -> list[str]:
+    """Who was not asked about whom; without groups, what near-duplicates make look better than it is."""
+    group_by, labeled = collection.store.settings.get(GROUP_BY), state.views.first.labeled
+    if group_by is not None:
+        who = "Near-duplicates" if group_by == AUTO else f"Items with the same {group_by!r}"
+        return [f"{who} did not judge each other."]
+    if state.views.groups is not None or len(labeled) > MOST_COMPARED:
+        return []
+    voters, search = labeled.live_numbers, labeled.search
+    rows = search.rows_.take(voters)
+    try:
+        alike = near_duplicate_groups(np.asarray(rows), labeled.labels[voters], search.distance_)
+    except InputError:  # a metric that does not compare any rows
+        return []
+    if alike is None:
+        return []
+    groups = np.arange(len(labeled.labels)) + len(voters)
+    groups[voters] = alike
+    grouped = LabeledNeighbors(search, labeled.labels, labeled.n_classes, groups=groups)
+    lost = near_duplicate_loss(grouped, state.learned.n_neighbors)
+    return [] if lost is None else [f'{lost} The figures here have them vote. group_by="auto" leaves them out.']
+
+
 def _by_other_choices(
     collection: LiveCollection, state: CollectionState, voters: np.ndarray, rows: np.ndarray
 ) -> Blocks:
     """Some of the voters, with their neighbors, and probabilities by settings that were chosen without each."""
-    fitted = collection.tracker.fit(*state.learned.requested, state.voting)
+    fitted = collection.tracker.fit(*state.learned.requested, state.voting, state.views.groups)
     p = np.zeros((len(voters), len(state.voting.classes)))
     p[:, places_among(state.voting.classes, fitted.classes_)] = fitted.leave_one_out_proba()
     p = p[np.searchsorted(voters, rows)]
@@ -138,8 +173,9 @@ def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: in
     without = _without(collection, state, held)
     held, n_left_out = _sample(state, held, most_bytes)
     n_rest = int(np.count_nonzero(without.voting.votes))
+    of_what = "every class" if state.views.groups is None else "all groups"
     how = (
-        f"Held out: {len(held):,} items, {share:.0%} of every class, were answered by the other {n_rest:,},"
+        f"Held out: {len(held):,} items, {share:.0%} of {of_what}, were answered by the other {n_rest:,},"
         f" from which everything was learned again (seed {seed})."
     )
     X = state.views.all_rows()
@@ -172,11 +208,16 @@ def _note_sample(items: KnownItems, n_left_out: int) -> KnownItems:
 
 
 def rows_held_out(state: CollectionState, share: float, seed: int) -> np.ndarray:
-    """Numbers of the rows that are held out: of every class the share, and never all of it."""
+    """Numbers of the rows that are held out: of every class the share, and never all of it; of groups whole ones."""
     rows = np.flatnonzero(state.voting.votes)
     labels = state.voting.labels[rows]
     if not isinstance(share, int | float) or not 0 < share < 1:
         raise InputError(f"The share to hold out must lie between 0 and 1; got {share!r}.")
+    if state.views.groups is not None and (state.views.groups[rows] != FRESH).all():
+        of_groups = held_out_rows(labels, share, np.random.RandomState(seed), state.views.groups[rows])
+        if not of_groups.any():
+            raise InputError("No group can be held out: a class would be empty, or more items held out than asked for.")
+        return np.asarray(rows[of_groups])
     held = LabeledRows(rows[:, None], labels.astype(np.str_)).split(share, seed=seed)[1].X[:, 0]
     of_class = np.bincount(state.voting.labels[held], minlength=len(state.voting.classes))
     # Where all of a class would go, its first row stays.
@@ -299,9 +340,9 @@ def _without(collection: LiveCollection, state: CollectionState, held: np.ndarra
     votes = state.voting.votes.copy()
     votes[held] = False
     voting = replace(state.voting, votes=votes, labels=np.where(votes, state.voting.labels, 0))
-    learned = collection.tracker.learn(*state.learned.requested, voting)
+    learned = collection.tracker.learn(*state.learned.requested, voting, validation=state.learned.validation)
     X = state.views.all_rows()
-    voters = learned.voters(votes, voting.labels, len(voting.classes))
+    voters = learned.voters(votes, voting.labels, len(voting.classes), state.views.groups)
     views = LiveViews.of(learned.transforms, voters, lambda: X)
 
     def others(views: LiveViews, k: int) -> NeighborTable:

@@ -50,7 +50,7 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
 # How a table is read; kept with the collection that is made of it.
-READING = ("label_column", "keywords_column", "id_column", "header", "text_column")
+READING = ("label_column", "keywords_column", "id_column", "header", "text_column", "group_column")
 LABELS_FROM = ("folder", "tags", "column")
 JSON_LINES = (".jsonl", ".ndjson")
 ENDINGS = (".csv", ".tsv", ".txt", ".parquet", LANCE, *JSON_LINES, ".npz", ".npy")
@@ -70,6 +70,8 @@ class Source:
         The one given, else that of folders within folders.
     text_column : str or None
         The column of texts, where a table has one with a name.
+    group_by : str or None
+        The column of groups, as details call it.
     n_delivered : int
         How many rows the last pass delivered.
     """
@@ -86,8 +88,9 @@ class Source:
         kind: str,
         strict: bool,
         on_progress: Progress | None,
+        group_by: str | None = None,
     ) -> None:
-        self.name = name
+        self.name, self.group_by = name, group_by
         self.taxonomy = taxonomy
         self.kind = kind
         self.problems: list[Problem] = []
@@ -177,6 +180,7 @@ def read_source(
     strict: bool = False,
     like: Mapping[str, Any] | None = None,
     text_column: Column | None = None,
+    group_column: Column | None = None,
     of_texts: bool = False,
     describe: Describe | None = None,
     encoder: TableEncoder | None = None,
@@ -233,6 +237,8 @@ def read_source(
     text_column : name or number of a column, optional
         The texts that items are compared by; numbers are then kept as details. By default it is recognized by name in
         a table that has no numbers.
+    group_column : name or number of a column, optional
+        The group of each row, such as a patient; kept as a detail, and compared by no one.
     of_texts : bool
         Whether texts are wanted: of a folder the text files, of a ``.txt`` file the lines.
     describe_texts : function of a list of str, optional
@@ -254,13 +260,16 @@ def read_source(
     path = Path("texts" if isinstance(src, list) else src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else _taxonomy_table(Path(taxonomy))
     known = like or {}
-    label, keywords, id, names, text = (known.get(name) for name in READING)
-    usual = ColumnChoices(label, keywords, id, names, text=text)
+    label, keywords, id, names, text, group = (known.get(name) for name in READING)
+    usual = ColumnChoices(label, keywords, id, names, text=text, group=group)
     compared = [column.name for column in getattr(encoder, "columns_", ())]
-    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual, text_column, features=compared)
+    choices = ColumnChoices(
+        label_column, keywords_column, id_column, header, usual, text_column, features=compared, group=group_column
+    )
     if labels_from is None and like is not None and path.is_dir():
         labels_from = like.get("labels_from")
     reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
+    group_by = _group_by(reader, group_column, path)
     groups, folder = reader.feature_groups, path if _is_folder(path) else path.parent
     if isinstance(reader, FolderSource | TextFolder) and labels is None and tree is None:
         tree = reader.taxonomy
@@ -279,6 +288,7 @@ def read_source(
     return Source(
         path.resolve().name,
         reader,
+        group_by=group_by,
         labels=label_table,
         known_labels=known_labels,
         taxonomy=tree,
@@ -295,6 +305,16 @@ def _taxonomy_table(path: Path) -> Taxonomy:
     parents, children = {parent for parent, _ in edges}, {child for _, child in edges}
     several = len(parents - children) > 1
     return Taxonomy.from_edges(edges, root=root_above(map(str, parents | children)) if several else None)
+
+
+def _group_by(reader: Any, group_column: Column | None, path: Path) -> str | None:
+    """What details call the column of groups."""
+    roles = getattr(reader, "roles", None)
+    if roles is None or not hasattr(reader, "names"):
+        if group_column is not None:
+            raise InputError(f"{path.name} is no table, so it has no column of groups. Leave the group column out.")
+        return None
+    return None if roles.group is None else str(roles.group) if reader.names is None else reader.names[roles.group]
 
 
 def _has_texts(reader: Any) -> bool:

@@ -146,9 +146,10 @@ class EncodedRows:
 
 
 def words_of(reader: Any) -> list[str]:
-    """The columns of words by which rows may be compared: those kept as details, but for the part of the data."""
+    """The columns of words by which rows may be compared: the details, but for the part of the data and the group."""
     names, roles = reader.names, reader.roles
-    named = [str(column) if names is None else names[column] for column in roles.details]
+    kept = [column for column in roles.details if column != roles.group]
+    named = [str(column) if names is None else names[column] for column in kept]
     return [name for name in named if name.strip().lower() not in PART_NAMES]
 
 

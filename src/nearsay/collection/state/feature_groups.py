@@ -82,7 +82,14 @@ class FeatureGroups:
         shared = set(self.metrics.values())
         return shared.pop() if len(shared) == 1 and shared <= set(GROWING) else GROWING[0]
 
-    def views(self, X: np.ndarray, labels: np.ndarray, n_classes: int, make: Callable[..., View] = View) -> list[View]:
+    def views(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        n_classes: int,
+        make: Callable[..., View] = View,
+        groups: np.ndarray | None = None,
+    ) -> list[View]:
         """Fitted views: all groups together, then each by its own distance; of one group that alone."""
         views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:

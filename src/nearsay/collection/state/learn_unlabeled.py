@@ -61,6 +61,7 @@ def _one_view(
     labels: np.ndarray,
     n_classes: int,
     make: Callable[..., View] = View,
+    of_groups: np.ndarray | None = None,
 ) -> list[View]:
     """All groups together; or all columns, standardized where few of them decide."""
     if groups is not None:

@@ -26,11 +26,11 @@ from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
+from nearsay.collection.state.row_groups import NO_ROWS
 from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
-from nearsay.decision.calibration import Calibration
-from nearsay.decision.confidence_bound import LEFT_OUT_EXCESS
+from nearsay.decision.calibration import left_out_calibration
 from nearsay.decision.conformal import threshold
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.errors import SavedFileError
@@ -66,12 +66,13 @@ def fitted_to_rows(
     make: Callable[..., View] | None = None,
     blocks: tuple[tuple[int, int], ...] = (),
     views: Callable[..., list[View]] | None = None,
+    row_groups: np.ndarray | None = None,
 ) -> NeighborClassifier:
     """A classifier fitted to rows and their labels, as a collection learns; ``make`` makes the views.
 
     ``views`` gives the views to take, instead of those that past cases choose. ``blocks`` are the columns that stand
     for one column of a table, as in ``FitOptions``. With feature groups there is one view of all groups together and
-    one of each group; texts have views of their own.
+    one of each group; texts have views of their own. Rows of one of ``row_groups`` never judge each other.
     """
     classifier = NeighborClassifier(n_neighbors, posterior=posterior, metric=metric)
     options = replace(fit_options(classifier), keep_copies=True, make_view=make, blocks=blocks)
@@ -84,7 +85,8 @@ def fitted_to_rows(
         check_n_neighbors(n_neighbors, len(X))
     classes, numbers = np.unique(labels, return_inverse=True)
     classifier.n_features_in_ = X.shape[1]
-    classifier.model_, classifier.rows_ = fit_nested(options, X, numbers, classes), GivenRows(numbers)
+    classifier.model_ = fit_nested(options, X, numbers, classes, groups=row_groups)
+    classifier.rows_ = GivenRows(numbers).with_groups(row_groups)
     return classifier
 
 
@@ -110,6 +112,8 @@ class Learned:
     keywords : how keywords are passed on, or None where too few items have any.
     models : companion models that are pooled with the neighbors.
     of_labels : whether any of the rows had a label.
+    validation : numbers of the rows in the store that past cases were; all, where there are none.
+    near_duplicates : (n_rows,) the group of each row of the store, where near-duplicates are groups; else empty.
     requested : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
@@ -130,6 +134,8 @@ class Learned:
     keywords: LearnedKeywords | None = None
     of_labels: bool = True
     requested: tuple[Any, Any] = ("auto", "auto")
+    validation: np.ndarray = NO_ROWS
+    near_duplicates: np.ndarray = NO_ROWS
 
     @classmethod
     def from_rows(
@@ -148,9 +154,10 @@ class Learned:
         make: Callable[..., View] | None = None,
         blocks: tuple[tuple[int, int], ...] = (),
         views: Callable[..., list[View]] | None = None,
+        row_groups: np.ndarray | None = None,
     ) -> Learned:
-        """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` and ``views`` as above."""
-        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks, views)
+        """Learn from the rows that vote; ``numbers`` are theirs in the store. Other parameters as above."""
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks, views, row_groups)
         learned, model = cls(), classifier.model_
         fitted = model.views.views
         learned.transforms = [transform_of(view) for view in fitted]
@@ -174,13 +181,7 @@ class Learned:
         learned.of_labels = bool((classifier.classes_ != NO_LABEL).any())
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:
-            calibration = Calibration(
-                classifier,
-                classifier.classes_[classifier.labels_],
-                classifier.leave_one_out_proba(),
-                np.bincount(classifier.labels_)[classifier.labels_] == 1,
-                excess=LEFT_OUT_EXCESS,
-            )
+            calibration = left_out_calibration(classifier)
             learned.hedge = HedgedClassifier.calibrated(calibration, taxonomy).without_estimator()
         return learned
 
@@ -226,12 +227,12 @@ class Learned:
         order = np.argsort(-p, kind="stable")
         return order[: int(np.searchsorted(np.cumsum(p[order]), share - 1e-12)) + 1]
 
-    def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int) -> Voters:
-        """These voters, with the folds that they were in."""
+    def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int, groups: np.ndarray | None = None) -> Voters:
+        """These voters, with the folds that they were in, and their groups."""
         fold = np.full(len(votes), -1, np.int8)
         known = min(len(votes), len(self.fold))
         fold[:known] = self.fold[:known]
-        return Voters(votes, labels, n_classes, fold)
+        return Voters(votes, labels, n_classes, fold, None if groups is None else groups[: len(votes)])
 
     def classifier(
         self,
@@ -312,7 +313,7 @@ class LiveModel(FittedModel):
     def leave_one_out(self, rows: np.ndarray) -> NeighborTable:
         """The nearest others of some rows; of many rows from the table of all, unless classes are needed."""
         few = len(rows) <= FEW_ROWS and not self.views.first.transform.without
-        if self.members is None and not few:
+        if self.members is None and not few and self.views.groups is None:
             return self.all_left_out(self.n_neighbors)[rows]
         table: NeighborTable = self.views.leave_one_out(self.n_neighbors, self.members, rows)
         return table

@@ -30,6 +30,7 @@ from nearsay.posterior.views.row_transforms import LinearMap
 from nearsay.posterior.views.views import with_further
 from nearsay.search.choose import Choice
 from nearsay.search.exact import ExactSearch
+from nearsay.search.protocol import NeighborSearch
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,19 @@ class Voters:
     n_classes : int
     fold : (n_rows,) int
         The fold that each row was in when the maps were learned; −1 for other rows.
+    groups : (n_rows,) int, or None
+        Rows of one group are never asked about each other.
     """
 
     votes: np.ndarray
     labels: np.ndarray
     n_classes: int
     fold: np.ndarray
+    groups: np.ndarray | None = None
+
+    def searched(self, search: NeighborSearch) -> LabeledNeighbors:
+        """A labeled search of these rows."""
+        return LabeledNeighbors(search, self.labels, self.n_classes, groups=self.groups)
 
 
 class LiveView:
@@ -131,7 +139,7 @@ class LiveView:
     @cached_property
     def labeled(self) -> LabeledNeighbors:
         """The labeled search of these rows."""
-        return LabeledNeighbors(self.search, self.voters.labels, self.voters.n_classes)
+        return self.voters.searched(self.search)
 
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
         """The nearest others of some rows, in views that were learned without them."""
@@ -149,7 +157,7 @@ class LiveView:
                 )
                 if not self.voters.votes.all():
                     search.remove(np.flatnonzero(~self.voters.votes))
-                labeled = LabeledNeighbors(search, self.voters.labels, self.voters.n_classes)
+                labeled = self.voters.searched(search)
             parts.append(labeled.leave_one_out(k, members, rows[here]))
             places.append(here)
         return (
@@ -196,6 +204,11 @@ class LiveViews:
         return self.first.voters.n_classes
 
     @property
+    def groups(self) -> np.ndarray | None:
+        """The group of every row; None where each is a group of its own."""
+        return self.first.voters.groups
+
+    @property
     def live_numbers(self) -> np.ndarray:
         """Numbers of the rows that vote."""
         return np.flatnonzero(self.first.voters.votes)
@@ -225,7 +238,7 @@ class LiveViews:
     ) -> NeighborTable:
         """The same for rows of the collection among all others: a line for each of ``rows``, or for every row."""
         rows = np.arange(len(self.labels)) if rows is None else rows
-        if members is None and self.kept_others is not None:
+        if members is None and self.kept_others is not None and self.groups is None:
             kept = self.kept_others(self, k, rows)
             if kept is not None:
                 return kept

@@ -22,6 +22,7 @@ from nearsay.collection.state.learn_unlabeled import learned_unlabeled
 from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
+from nearsay.collection.state.row_groups import GROUP_BY, NO_ROWS, groups_by_detail, with_validation
 from nearsay.collection.state.suggest.item_groups import n_groups
 from nearsay.collection.state.text_views import TextViews
 from nearsay.collection.store.store import Store
@@ -30,7 +31,9 @@ from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.choice.row_groups import automatic_groups
+from nearsay.posterior.classifier import NeighborClassifier, fit_options
+from nearsay.posterior.methods.named import AUTO
 from nearsay.posterior.views.feature_group import View
 
 LEARNED = "learned"
@@ -61,6 +64,8 @@ class StateTracker:
         self._blank = np.empty(0, np.int64)
         # The event that kept what is learned, and its transforms.
         self._transforms: tuple[int, list[LiveTransform]] | None = None
+        # The details by which items were grouped last, and their groups.
+        self._grouped: tuple[Any, np.ndarray] | None = None
 
     # ------------------------------------------------------------ the newest version
 
@@ -103,12 +108,13 @@ class StateTracker:
         if learned is None or _outgrown(learned, voting):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of too few labels: nobody asked to learn from them now
-                learned = self.learn(*(() if learned is None else learned.requested), by_itself=True)
+                before = () if learned is None else (*learned.requested, None, None, learned.validation)
+                learned = self.learn(*before, by_itself=True)
             if not self.store.read_only:
                 self.store.keep(LEARNED, learned.write, by="machine")
                 self.follow()
         X = self.all_rows()
-        views = LiveViews.of(learned.transforms, _voters(learned, voting), lambda: X)
+        views = LiveViews.of(learned.transforms, self._voters(learned, voting), lambda: X)
         self._living = None
         return self._build(items, learned, voting, views)
 
@@ -182,11 +188,11 @@ class StateTracker:
         views = last.views
         gone = np.flatnonzero(last.voting.votes & ~stay[:n_before])
         if len(gone):
-            views = views.changed(added[:0], _voters(last.learned, voting, stay[:n_before], n_before), lambda: X)
+            views = views.changed(added[:0], self._voters(last.learned, voting, stay[:n_before], n_before), lambda: X)
             if self._living is not None:
                 self._living.vanish(views.first.search, gone)
         come = np.flatnonzero(voting.votes & ~stay)
-        views = views.changed(added, _voters(last.learned, voting), lambda: X)
+        views = views.changed(added, self._voters(last.learned, voting), lambda: X)
         if self._living is not None:
             self._living.appear(views.first.search, come)
         return self._build(items, last.learned, voting, views)
@@ -259,10 +265,13 @@ class StateTracker:
         n_neighbors: Any = "auto",
         voting: VotingState | None = None,
         make: Callable[..., View] | None = None,
+        validation: np.ndarray = NO_ROWS,
         *,
         by_itself: bool = False,
     ) -> Learned:
         """Learn from the rows that vote, or that vote in ``voting``; nothing is written. ``make`` makes the views.
+
+        Past cases are the ``validation`` rows that vote, if there are any.
 
         ``by_itself``: nobody asked for it, so that few labels choose nothing (``learn_unlabeled``).
         """
@@ -279,9 +288,16 @@ class StateTracker:
             learned = learned_unlabeled(X[rows], labels, rows, metric, groups, **further)
         else:
             chosen: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors, "blocks": self._blocks()}
+            validation = validation[voting.votes[validation]]
+            if 0 < len(validation) == len(rows):
+                raise InputError("All items that vote are for validation, so none is left to answer them. Name fewer.")
+            alike = self._near_duplicates(X[rows], labels, rows, len(voting.votes), metric, groups)
+            of_rows = self._row_groups(alike, validation, len(voting.votes))
             learned = Learned.from_rows(
-                X[rows], labels, rows, metric=metric, groups=groups, make=make, **chosen, **further
-            )
+                X[rows], labels, rows, metric=metric, groups=groups, make=make,
+                row_groups=None if of_rows is None else of_rows[rows], **chosen, **further,
+            )  # fmt: skip
+            learned.validation, learned.near_duplicates = validation, alike
         # Rows that would vote, and do not in ``voting``, do not pass their keywords on either.
         gives = items.gives_keywords() & (voting.votes | ~items.voting().votes)
         rows = np.flatnonzero(gives)
@@ -289,13 +305,54 @@ class StateTracker:
         learned.learn_keywords(X[rows], words, rows, len(gives))
         return learned
 
-    def fit(self, posterior: str, n_neighbors: Any, voting: VotingState) -> NeighborClassifier:
+    def _near_duplicates(
+        self, X: np.ndarray, labels: np.ndarray, rows: np.ndarray, n_rows: int, metric: Any, groups: Any
+    ) -> np.ndarray:
+        """The group of every row where near-duplicates among ``rows`` are groups; empty where they are not."""
+        if self.store.settings.get(GROUP_BY) != AUTO:
+            return NO_ROWS
+        X = X * groups.scales(X) if isinstance(groups, FeatureGroups) else X
+        alike = automatic_groups(
+            fit_options(NeighborClassifier(metric=metric)), X, np.unique(labels, return_inverse=True)[1]
+        )
+        of_rows = np.arange(n_rows)
+        if alike is not None:
+            of_rows[rows] = n_rows + alike
+        return of_rows
+
+    def _row_groups(self, near_duplicates: np.ndarray, validation: np.ndarray, n_rows: int) -> np.ndarray | None:
+        """The group of every row; None where none has anything in common with others."""
+        group_by, groups = self.store.settings.get(GROUP_BY), None
+        if group_by == AUTO:
+            groups = -2 - np.arange(n_rows)  # of rows that came later
+            groups[: len(near_duplicates)] = near_duplicates[:n_rows]
+        elif group_by is not None:
+            groups = self._groups_by_detail(group_by)[:n_rows]
+        return with_validation(groups, validation, n_rows)
+
+    def _groups_by_detail(self, name: str) -> np.ndarray:
+        details = self.items.columns["details"]
+        if self._grouped is None or self._grouped[0] is not details:
+            self._grouped = details, groups_by_detail(details, name)
+        return self._grouped[1]
+
+    def _voters(
+        self, learned: Learned, voting: VotingState, votes: np.ndarray | None = None, n: int | None = None
+    ) -> Voters:
+        votes = voting.votes if votes is None else votes
+        groups = self._row_groups(learned.near_duplicates, learned.validation, len(votes))
+        return learned.voters(votes, voting.labels[:n], len(voting.classes), groups)
+
+    def fit(
+        self, posterior: str, n_neighbors: Any, voting: VotingState, row_groups: np.ndarray | None = None
+    ) -> NeighborClassifier:
         """The classifier that learning from the rows that vote in ``voting`` begins with."""
         rows, (metric, groups) = np.flatnonzero(voting.votes), self._metric()
         labels = voting.classes[voting.labels[rows]]
         return fitted_to_rows(
-            self.all_rows()[rows], labels, metric, posterior, n_neighbors, groups, blocks=self._blocks()
-        )
+            self.all_rows()[rows], labels, metric, posterior, n_neighbors, groups, blocks=self._blocks(),
+            row_groups=None if row_groups is None else row_groups[rows],
+        )  # fmt: skip
 
     def labeled_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows that vote, in order of their numbers in the store, and their labels."""
@@ -326,11 +383,6 @@ def _outgrown(learned: Learned, voting: VotingState) -> bool:
     n_voters = int(np.count_nonzero(voting.votes))
     doubled = voting.has_labels and 2 * learned.n_rows <= n_voters <= FEW_LABELS
     return learned.of_labels != voting.has_labels or doubled
-
-
-def _voters(learned: Learned, voting: VotingState, votes: np.ndarray | None = None, n: int | None = None) -> Voters:
-    votes = voting.votes if votes is None else votes
-    return learned.voters(votes, voting.labels[:n], len(voting.classes))
 
 
 def _joined(blocks: list[np.ndarray], n_columns: int) -> np.ndarray:

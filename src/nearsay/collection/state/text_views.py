@@ -42,10 +42,17 @@ class TextViews:
         """The metric of all columns together."""
         return self.metric
 
-    def views(self, X: np.ndarray, labels: np.ndarray, n_classes: int, make: Callable[..., View] = View) -> list[View]:
+    def views(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        n_classes: int,
+        make: Callable[..., View] = View,
+        groups: np.ndarray | None = None,
+    ) -> list[View]:
         """Fitted views: the rows as they are, whose neighbors are shown, and their scores for each class."""
         views = [make("all", None, self.metric)]
         if n_classes > 1 and len(X) <= ROWS_FOR_LINES:
-            lines = ClassLines(X, labels, content_order(X, labels))
+            lines = ClassLines(X, labels, content_order(X, labels), groups)
             views.append(make("all", None, CLASS_LINES.distance, transform=CLASS_LINES, transforms=lines))
         return [view.fit(X, labels, n_classes) for view in views]

@@ -150,6 +150,12 @@ def rows_changed(database: Database, after: int) -> set[int]:
     return {row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))}
 
 
+def rows_added_by_machines(database: Database) -> list[int]:
+    """Rows that came with a machine's label, in order."""
+    events = database.all("SELECT number, rows FROM events WHERE kind = 'add' AND by = 'machine' ORDER BY number")
+    return [row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))]
+
+
 def undone_events(database: Database) -> dict[int, int]:
     """The events that are undone at present, and by which undo.
 

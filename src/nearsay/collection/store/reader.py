@@ -12,7 +12,14 @@ import numpy as np
 
 from nearsay.collection.store import backup, integrity, learned_files, snapshot
 from nearsay.collection.store.database import Database
-from nearsay.collection.store.events import Event, read_events, rows_changed, rows_confirmed_again, undone_events
+from nearsay.collection.store.events import (
+    Event,
+    read_events,
+    rows_added_by_machines,
+    rows_changed,
+    rows_confirmed_again,
+    undone_events,
+)
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.items import CHANGING, Items, columns_of, items_at
 from nearsay.collection.store.shard_files import Shards
@@ -231,6 +238,10 @@ class ReadableStore:
     def confirmed_again(self) -> set[int]:
         """Rows whose label a person confirmed although it counted already, and that kept this label since."""
         return rows_confirmed_again(self._database, bool(self.settings.get("machines_vote", False)))
+
+    def rows_added_by_machines(self) -> list[int]:
+        """Rows that came with a machine's label, in order."""
+        return rows_added_by_machines(self._database)
 
     def latest_kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""

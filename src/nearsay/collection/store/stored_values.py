@@ -26,6 +26,7 @@ SETTINGS: dict[str, tuple[type, ...]] = {
     "metric": (str, dict),
     "feature_groups": (dict, NONE),
     "machines_vote": (bool,),
+    "group_by": (str,),
     "described": (dict, NONE),
     "pictures": (str, NONE),
     "source": (str, NONE),

@@ -84,7 +84,7 @@ CLASSIFIERS = """NeighborClassifier FusedClassifier HedgedClassifier ConformalCl
 METRICS = """ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns
     TableEncoder"""
 ORDERINGS = "JointNeighbors RankBoostNeighbors TransformedNeighbors TwoPassNeighbors"
-ANNOTATORS = f"{ORDERINGS} KeywordRegression MLkNN KeywordAnnotator"
+ANNOTATORS = f"{ORDERINGS} KeywordRegression KeywordForest MLkNN KeywordAnnotator"
 
 METRIC = plain_with(of(DISTANCES))
 SEARCH = PLAIN | of(SEARCHES)
@@ -124,6 +124,12 @@ _COUNTS_BY_CLASS = {
     "base_": may(floats("classes")),
     "extra_": may(sparse_matrix("classes", "classes")),
 }
+_TREES = {
+    "_labels": LABELS, "_standardized": of("LinearMap"), "_roots": ints("trees", below="nodes"),
+    "_feature": ints("nodes"), "_threshold": floats("nodes"), "_left": ints("nodes", below="nodes", least=-1),
+    "_right": ints("nodes", below="nodes", least=-1), "_starts": starts("nodes+1", of="members"),
+    "_members": ints("members", below="rows"), "_counts": ints("members"),
+}  # fmt: skip
 _OWN_MODEL = of("GaussianClasses LinearClasses ForestClasses")
 _ANSWERS = {"n_features_in_": count(), "feature_names_in_": values("_"), "rows_": of("GivenRows", "rows classes")}
 _FITTED = {
@@ -317,11 +323,9 @@ CLASSES: tuple[Savable, ...] = (
         _n_rows=count("rows")),
     _estimator("posterior.views.linear_classes:LinearClasses", "ridge most_products", classes_=ints("classes"),
         _standardized=of("LinearMap"), _basis=floats("columns directions"), _weights=floats("_ classes"), ridge_=FLOAT),
-    _estimator("posterior.views.forest:ForestClasses", "n_trees rows_a_tree", classes_=ints("classes"), _labels=LABELS,
-        _standardized=of("LinearMap"), _roots=ints("trees", below="nodes"), _feature=ints("nodes"),
-        _threshold=floats("nodes"), _left=ints("nodes", below="nodes", least=-1), _right=ints("nodes", below="nodes",
-        least=-1), _starts=starts("nodes+1", of="members"), _members=ints("members", below="rows"),
-        _counts=ints("members")),
+    _estimator("posterior.views.forest:ForestClasses", "n_trees rows_a_tree", classes_=ints("classes"), **_TREES),
+    _estimator("annotate.scorers.keyword_forest:KeywordForest", "n_trees rows_a_tree", classes_=ints("classes"),
+        **_TREES, **_KEYWORDS, _row=ints("rows", below="rows")),
     _estimator("posterior.views.gaussian_classes:GaussianClasses", "scores",
         classes_=ints("classes"), _standardized=of("LinearMap"), _whitening=floats("columns directions"),
         _factors=floats("directions _"), _offsets=floats("_"), _half_log_det=floats("classes"),
@@ -459,7 +463,8 @@ CLASSES: tuple[Savable, ...] = (
         requested=pair_of(PLAIN, PLAIN), of_labels=BOOL, fold=ints("_", least=-1), records=of("Records"),
         set_shares=floats("_"), novelty=of("Novelty"),
         posterior=of(POSTERIORS), posterior_name=TEXT, choices=list_of(TEXT), hedge=NONE | of("HedgedClassifier"),
-        keywords=may(NONE | of("LearnedKeywords")), models=list_of(of("LearnedModel"))),
+        keywords=may(NONE | of("LearnedKeywords")), models=list_of(of("LearnedModel")),
+        validation=may(ints("_")), near_duplicates=may(ints("_"))),
     _class("collection.state.live_models:LearnedModel", name=TEXT, classes=texts("classes"), whole=_OWN_MODEL,
         without=tuple_of(NONE | _OWN_MODEL), rows=ints("_"), spread=FLOAT),
     _class("collection.state.keywords.learned_keywords:LearnedKeywords", transform=of("LiveTransform"),

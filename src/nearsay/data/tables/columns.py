@@ -56,6 +56,7 @@ class ColumnChoices:
     usual: ColumnChoices | None = None
     text: Column | None = None
     features: Collection[str] = field(default=(), kw_only=True)
+    group: Column | None = field(default=None, kw_only=True)
 
     def without_header(self) -> ColumnChoices:
         """The same columns, whether or not the table has a header."""
@@ -81,6 +82,7 @@ class ColumnChoices:
             known(self.id, usual.id),
             text=known(self.text, usual.text),
             features=self.features,
+            group=known(self.group, usual.group),
         )
 
 
@@ -96,6 +98,7 @@ class Roles:
     details: list[int]
     chosen: list[str] = field(default_factory=list)
     text: int | None = None
+    group: int | None = None
 
 
 def choose_roles(
@@ -124,6 +127,7 @@ def choose_roles(
         "the keywords": (choices.keywords, () if strict else KEYWORD_NAMES, True),
         "the picture": (None, () if strict else PICTURE_NAMES, True),
         "the text": (choices.text, (), False),
+        "the group": (choices.group, (), False),
     }
     roles: dict[str, int | None] = {}
     for role, (given, _, _) in wanted.items():
@@ -145,7 +149,7 @@ def choose_roles(
             taken.add(column)
             why = "by its name" if given is None else "as requested"
             chosen.append(f"column {_name(column, names)} is {role}: {why}")
-    id, label, keywords, picture, text = roles.values()
+    id, label, keywords, picture, text, group = roles.values()
     texts = [column for column in range(width) if is_text[column] and column not in {*taken, *empty}]
     possible = [column for column in texts if strict or names is None or names[column].lower() not in PART_NAMES]
     possible = [column for column in possible if names is None or names[column] not in choices.features]
@@ -160,6 +164,7 @@ def choose_roles(
             f" {numbered_name(label, names)}. Pass it as id= or label=, or take it out of the file."
         )
     features = [column for column in range(width) if not is_text[column] and column not in {*taken, label}]
+    texts += [] if group is None else [group]  # kept, and compared by no one
     if strict and not features:
         raise InputError(f"{source} has no column of numbers besides labels and ids.")
     if text is not None:
@@ -172,7 +177,7 @@ def choose_roles(
     if texts:
         chosen.append(f"{KEPT} {', '.join(_name(column, names) for column in texts)}")
     texts = sorted([*texts, *(column for column in empty if column not in {*taken, label})])
-    return Roles(label, keywords, id, picture, features, texts, chosen, text)
+    return Roles(label, keywords, id, picture, features, texts, chosen, text, group)
 
 
 def named_column(given: Column, names: Sequence[str] | None, width: int, source: str) -> int:

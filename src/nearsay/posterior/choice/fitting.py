@@ -67,7 +67,7 @@ class FitOptions:
     metric : with its parameters.
     search : as there.
     seed : int
-    views : function of (X, labels, n_classes, make_view) or None
+    views : function of (X, labels, n_classes, make_view, groups) or None
         Gives the views to take, the first to be shown; None tries what the metric leaves open.
     columns : numbers of the columns that decide the order of the rows; None for all.
     keep_copies : bool
@@ -246,7 +246,7 @@ class ModelFit:
         """The rows by their metric, and transformed; the first shows the neighbors unless past cases choose."""
         options = self.options
         if options.views is not None:
-            views = options.views(self.X, self.labels, self.n_classes, options.make_view or View)
+            views = options.views(self.X, self.labels, self.n_classes, options.make_view or View, self.groups)
             return {(0, number): view for number, view in enumerate(views)}
         made: dict[str, Any] = {"n_jobs": options.n_jobs, "make": options.make_view or View}
         given = self.X, self.labels, self.n_classes

@@ -98,19 +98,26 @@ def groups_together(groups: np.ndarray | None, fresh: np.ndarray) -> np.ndarray 
 
 def warn_of_near_duplicates(labeled: LabeledNeighbors, n_neighbors: int) -> None:
     """Warn where votes are right less often without groups, by more than a standard error."""
+    lost = near_duplicate_loss(labeled, n_neighbors)
+    if lost is not None:
+        learned = "Probabilities, records and promises are learned without them, as for new rows."
+        warnings.warn(f"{lost} {learned}", NearDuplicateWarning, stacklevel=4)
+
+
+def near_duplicate_loss(labeled: LabeledNeighbors, n_neighbors: int) -> str | None:
+    """How many votes are right with and without groups, in words; None where that is within a standard error."""
     assert labeled.groups is not None
     with_all, without = (right_votes(each, n_neighbors) for each in (labeled.ungrouped, labeled))
     n_rows, lost = len(labeled), with_all - without
     share = with_all / n_rows
     if lost / n_rows <= np.sqrt(share * (1 - share) / n_rows):
-        return
-    _, number, size = np.unique(labeled.groups, return_inverse=True, return_counts=True)
-    warnings.warn(
+        return None
+    of_live = labeled.groups[labeled.live_numbers]
+    _, number, size = np.unique(of_live, return_inverse=True, return_counts=True)
+    return (
         f"{(size[number] > 1).mean():.0%} of the rows have near-duplicates in their class. The votes of {n_neighbors}"
         f" neighbors are right for {share:.1%} of the rows, and for {share - lost / n_rows:.1%} if near-duplicates do"
-        " not vote. Probabilities, records and promises are learned without them, as for new rows.",
-        NearDuplicateWarning,
-        stacklevel=4,
+        " not vote."
     )
 
 

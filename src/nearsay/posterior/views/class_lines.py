@@ -26,8 +26,10 @@ STEPS = 25
 class ClassLines(LearnedTransforms):
     """The maps of one transform, ``CLASS_LINES``: learned from all rows, and from all but each fold of them."""
 
-    def __init__(self, X: Any, labels: np.ndarray, order: np.ndarray | None = None) -> None:
-        super().__init__([CLASS_LINES], X, labels, order)
+    def __init__(
+        self, X: Any, labels: np.ndarray, order: np.ndarray | None = None, groups: np.ndarray | None = None
+    ) -> None:
+        super().__init__([CLASS_LINES], X, labels, order, groups)
 
     def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
         X = np.asarray(self.X[rows], np.float32)

@@ -84,7 +84,10 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         )
         # Numbered by their first rows, classes of other names give the same trees to the last bit.
         firsts = np.unique(self._labels, return_index=True)[1]
-        forest.fit(columns, np.argsort(np.argsort(firsts))[self._labels])
+        return self._keep(forest.fit(columns, np.argsort(np.argsort(firsts))[self._labels]), columns)
+
+    def _keep(self, forest: Any, columns: np.ndarray) -> Self:
+        """Keep the trees of a fitted forest as arrays, and the rows that each leaf was grown from."""
         trees = [tree.tree_ for tree in forest.estimators_]
         self._roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
         offsets = np.repeat(self._roots, [tree.node_count for tree in trees])

@@ -1,0 +1,87 @@
+"""Keywords by a forest: the rows that share leaves with an item vote, by trees grown without it for past cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.ensemble import ExtraTreesRegressor
+
+import nearsay as ns
+from nearsay.annotate.annotator import KeywordAnnotator
+from nearsay.annotate.scorers.keyword_forest import KeywordForest
+from nearsay.data.keywords import annotated_order, rows_and_keywords
+from nearsay.learn.linear_map import distinct_columns
+from tests.reference.forest import forest_weights
+
+
+def moods(n=150, seed=0):
+    """Words by thresholds on a few of eight columns, which neither lines nor near rows see well."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 8))
+    Y = np.column_stack([X[:, 0] * X[:, 1] > 0, X[:, 2] > 0.5, (X[:, 3] > 0) & (X[:, 4] < 0)])
+    return X, Y.astype(int)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=5, max_size=12),
+    words=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=12, max_size=12),
+)
+@settings(max_examples=20, deadline=None)
+def test_scores_are_the_votes_of_the_rows_in_the_leaves(rows, words):
+    X, Y = np.array(rows, float), np.array(words[: len(rows)])
+    Y[0] = 1
+    forest = KeywordForest(n_trees=7).fit(X, Y)
+    checked, keywords = rows_and_keywords(X, Y)
+    order = annotated_order(checked[:, distinct_columns(checked)], keywords.matrix)
+    columns = forest._columns(X[order])
+    theirs = ExtraTreesRegressor(7, bootstrap=True, max_features="sqrt", random_state=0).fit(columns, Y[order])
+    scores, past = forest.scores(X), forest.out_of_bag_scores(np.arange(len(X)))
+    for place, row in enumerate(order):
+        for p, case in ((scores[row], None), (past[row], place)):
+            weights = forest_weights(theirs, columns, columns[place], case)
+            total = weights.sum() or 1.0
+            assert_allclose(p, weights @ Y[order] / total, atol=1e-12)
+    assert_allclose(theirs.predict(columns), scores[order], atol=1e-12)
+
+
+def test_past_cases_do_not_know_their_own_words():
+    random = np.random.default_rng(0)
+    X, Y = random.normal(size=(200, 5)), random.integers(0, 2, (200, 3))  # nothing to learn
+    forest = KeywordForest(n_trees=50).fit(X, Y)
+    assert ((forest.scores(X) > 0.5) == Y).mean() > 0.95
+    assert ((forest.out_of_bag_scores(np.arange(200)) > 0.5) == Y).mean() < 0.6
+    some = np.array([7, 3, 100])
+    assert_array_equal(forest.out_of_bag_scores(some), forest.out_of_bag_scores(np.arange(200))[some])
+
+
+def test_neither_the_order_of_rows_nor_useless_columns_change_a_score():
+    X, Y = moods()
+    Q = moods(20, 1)[0]
+    scores = KeywordForest(n_trees=10).fit(X, Y).scores(Q)
+    order = np.random.default_rng(0).permutation(len(X))
+    assert_array_equal(KeywordForest(n_trees=10).fit(X[order], Y[order]).scores(Q), scores)
+    wide, wide_queries = (np.column_stack([rows, np.full(len(rows), 7.0), rows[:, 0]]) for rows in (X, Q))
+    assert_array_equal(KeywordForest(n_trees=10).fit(wide, Y).scores(wide_queries), scores)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_default_takes_a_forest_where_it_helps(tmp_path, grouped):
+    X, Y = moods(300)
+    annotator = KeywordAnnotator().fit(X, Y, groups=np.arange(300) // 2 if grouped else None)
+    assert "forest" in annotator.choices_.used
+    Q, truth = moods(300, 1)
+    p = annotator.predict_proba(Q)
+    assert -np.log(np.where(truth == 1, p, 1 - p)).mean() < 0.55
+    ns.save(annotator, tmp_path / "annotator")
+    again = ns.load(tmp_path / "annotator")
+    assert_array_equal(again.predict_proba(Q), p)
+
+
+def test_a_saved_forest_scores_alike(tmp_path):
+    X, Y = moods()
+    forest = KeywordForest(n_trees=5).fit(X, Y)
+    ns.save(forest, tmp_path / "forest")
+    assert_array_equal(ns.load(tmp_path / "forest").scores(X), forest.scores(X))
