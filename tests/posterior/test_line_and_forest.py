@@ -1,5 +1,7 @@
 """A line and a forest that are pooled with the neighbors."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,26 +38,28 @@ def of_sklearn(forest: ForestClasses, X: np.ndarray, y: np.ndarray) -> RandomFor
 @given(
     rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=6, max_size=14),
     labels=st.lists(st.integers(0, 2), min_size=14, max_size=14),
+    smallest=st.sampled_from([2, 4, 6, None]),
 )
 @settings(max_examples=25, deadline=None)
-def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels):
+def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
     X, y = np.array(rows, float), np.unique(labels[: len(rows)], return_inverse=True)[1]
     if y.max() == 0:
         return
-    forest = ForestClasses(n_trees=7).fit(X, y)
+    forest = ForestClasses(n_trees=7, smallest_split=smallest).fit(X, y)
+    smallest = forest.smallest_split_
     theirs = of_sklearn(forest, X, y)
     columns = forest._columns(X)
     past, fresh = forest.predict_proba(X, np.arange(len(X))), forest.predict_proba(X)
     for row in range(len(X)):
         for p, case in ((past[row], row), (fresh[row], None)):
-            weights = forest_weights(theirs, columns, columns[row], case)
+            weights = forest_weights(theirs, columns, columns[row], case, smallest)
             votes = np.bincount(y, weights, minlength=y.max() + 1)
             expected = votes if votes.sum() else np.full(len(votes), 1 / len(votes))
             np.testing.assert_allclose(p, expected, atol=1e-12)
         neighbors = forest.neighbors(X[row : row + 1], len(X))
         n_voters = (neighbors.indices[0] >= 0).sum()
         numbers, shares = neighbors.indices[0, :n_voters], -neighbors.distances[0, :n_voters]
-        expected = forest_weights(theirs, columns, columns[row], None)
+        expected = forest_weights(theirs, columns, columns[row], None, smallest)
         np.testing.assert_allclose(shares, expected[numbers], atol=1e-12)
         assert shares.sum() == pytest.approx(1)
         np.testing.assert_array_equal(numbers, np.lexsort((np.arange(len(X)), -expected.round(10)))[:n_voters])
@@ -63,13 +67,28 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels):
 
 def test_past_cases_of_a_forest_are_what_scikit_learn_says_out_of_the_bag():
     X, y = load_wine(return_X_y=True)
-    forest = ForestClasses(n_trees=150).fit(X, y)
+    forest = ForestClasses(n_trees=150, smallest_split=2).fit(X, y)
     theirs = of_sklearn(forest, X, y)
     np.testing.assert_allclose(forest.predict_proba(X, np.arange(len(X))), theirs.oob_decision_function_, atol=1e-12)
     np.testing.assert_allclose(forest.predict_proba(X), theirs.predict_proba(forest._columns(X)), atol=1e-12)
-    beside = ForestBeside(ForestClasses(n_trees=150), np.arange(3), "forest").fit(X, y, y)
+    beside = ForestBeside(ForestClasses(n_trees=150, smallest_split=2), np.arange(3), "forest").fit(X, y, y)
     logs = np.log((1 - FOREST_SPREAD) * theirs.oob_decision_function_ + FOREST_SPREAD / 3)
     np.testing.assert_allclose(beside.past_cases(np.array([3, 1])), logs[[3, 1]], rtol=1e-5)
+
+
+def test_a_forest_stops_at_the_splits_by_which_past_cases_are_answered_best():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    noisy = (X[:, 0] + 2 * rng.normal(size=300) > 0).astype(int)
+    losses = {}
+    for smallest in (2, 5, 10, 20, 40, 80, 160):
+        p = ForestClasses(smallest_split=smallest).fit(X, noisy).predict_proba(X, np.arange(300))
+        losses[smallest] = -np.log((1 - FOREST_SPREAD) * p[np.arange(300), noisy] + FOREST_SPREAD / 2).mean()
+    rising = next(one for one, after in pairwise(losses) if losses[after] >= losses[one])
+    chosen = ForestClasses().fit(X, noisy)
+    assert chosen.smallest_split_ == rising > 2
+    assert chosen.settled().smallest_split == rising
+    assert ForestClasses().fit(X, (X[:, 0] > 0).astype(int)).smallest_split_ == 2
 
 
 def test_a_forest_of_many_rows_draws_some_for_each_tree():

@@ -16,7 +16,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.pool import log_linear
 from nearsay.posterior.methods.pool.failure import failure_share
-from nearsay.posterior.methods.pool.log_linear import Cases, add_cases, fit_weights, likeliest
+from nearsay.posterior.methods.pool.log_linear import Cases, add_cases, fit_weights, likeliest, log_evidence
 from nearsay.posterior.methods.pooled import Pooled
 from tests.labeled import labeled_rows, queries_for
 from tests.reference import fusion as reference_fusion
@@ -55,6 +55,34 @@ def test_weights_are_where_the_gradient_is_zero(seed, center, precision):
     scores = cases.offsets - cases.features @ weights
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(p_true, expected[np.arange(30), cases.truth], rtol=1e-9)
+
+
+@pytest.mark.parametrize("precision", [np.array([0.5, 2.0]), np.array([30.0, 5.0])])
+def test_the_evidence_is_the_likelihood_of_all_cases_averaged_over_the_prior(precision):
+    cases = some_cases(1, n=300, n_weights=2)
+    weights, _ = fit_weights(cases, 0.2, precision)
+    steps = np.linspace(-0.6, 0.6, 61)
+    terms = []
+    for one in weights[0] + steps:
+        for other in weights[1] + steps:
+            at = np.array([one, other])
+            lost = add_cases(cases, at, np.empty(300), np.zeros(2), np.zeros((2, 2)))
+            prior = np.log(precision / (2 * np.pi)) / 2 - precision * (at - 0.2) ** 2 / 2
+            terms.append(prior.sum() - lost)
+    largest = max(terms)
+    integral = largest + np.log(np.exp(np.array(terms) - largest).sum() * (steps[1] - steps[0]) ** 2)
+    assert log_evidence(cases, weights, 0.2, precision) == pytest.approx(integral, abs=0.05)
+
+
+def test_weights_of_views_are_held_closely_where_labels_are_noisy_and_a_line_knows_as_much():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 8))
+    noisy = (X[:, 0] + X[:, 1] + 3 * rng.normal(size=900) > 0).astype(int)
+    held = NeighborClassifier().fit(X, noisy).model_.posterior
+    assert held.strictness_ > 1
+    # Rings: neighbors know what a line does not.
+    rings = (np.abs(X[:, :2]).max(axis=1) > 1).astype(int)
+    assert NeighborClassifier().fit(X[:400, :2], rings[:400]).model_.posterior.strictness_ == 1
 
 
 def test_cases_that_any_weight_gets_right_do_not_drive_weights_to_infinity():

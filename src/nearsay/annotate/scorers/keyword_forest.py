@@ -42,6 +42,10 @@ class KeywordForest(ForestClasses):
            [0., 1.]])
     """
 
+    def __init__(self, *, n_trees: int = 100, rows_a_tree: int = 20_000) -> None:
+        self.n_trees = n_trees
+        self.rows_a_tree = rows_a_tree
+
     def fit(self, X: Any, Y: Any) -> KeywordForest:
         """Grow the trees.
 
@@ -85,7 +89,8 @@ class KeywordForest(ForestClasses):
     def _shares_of_words(self, columns: np.ndarray, votes: np.ndarray | None = None) -> np.ndarray:
         out = np.empty((len(columns), len(self.words_)))
         for part in row_blocks(len(columns), row_bytes=64 * len(self._roots)):
-            shares = self._by_leaf(columns[part], None if votes is None else votes[part]) @ self._row_shares
+            leaves = self._leaves(columns[part])
+            shares = self._by_leaf(leaves, None if votes is None else votes[part]) @ self._row_shares
             out[part] = (shares @ self._keywords).toarray()
             total = np.asarray(shares.sum(axis=1))[:, None]
             out[part] /= np.where(total > 0, total, 1.0)

@@ -37,6 +37,7 @@ from nearsay.posterior.methods.pool.log_linear import (
     add_cases,
     fit_weights,
     likeliest,
+    log_evidence,
     n_candidates,
     stack,
 )
@@ -76,6 +77,12 @@ MODEL_PRECISION = 10.0
 # and with fewer by the square of that ratio: five times as closely with half as many, 226 times with 100.
 CORE_VIEWS, CASES_TO_HOLD = 2, 1500
 
+# How many times as closely the weights of views may be held at zero where models are in the pool too, and how many
+# cases say which: where labels are noisy, a dozen free weights of distances cost more than they bring.
+STRICTER, CASES_TO_HOLD_BY = (1.0, 10.0, 100.0, 1000.0), 2000
+# What strong evidence is (Kass and Raftery 1995): odds of 20 to 1.
+STRONG_EVIDENCE = 3.0
+
 # So many cases say which members of the pool pay.
 CASES_TO_DROP_BY = 2000
 
@@ -111,6 +118,8 @@ class Pooled(GroupPosterior):
     gaps_ : (n_groups, n_numbers)
     model_failure_ : float
         The share spread evenly.
+    strictness_ : float
+        How many times as closely as usual the weights of views are held.
 
     Examples
     --------
@@ -128,6 +137,7 @@ class Pooled(GroupPosterior):
     counts_votes = False
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
+    strictness_ = STRICTER[0]
 
     def __init__(
         self,
@@ -174,8 +184,36 @@ class Pooled(GroupPosterior):
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
                 stacklevel=3,
             )
+        self.strictness_ = self._strictness(cases, len(groups), n_models(tables))
         self._learn(cases, len(groups), n_models(tables))
         return cases, teachers
+
+    def _strictness(self, cases: Cases, n_views: int, n_models: int) -> float:
+        """How closely to hold the weights of views: as usual, unless past cases are strong evidence for more."""
+        self.strictness_ = best = STRICTER[0]
+        if not n_models or not len(cases):
+            return best
+        n_views = min(n_views, CORE_VIEWS) if self._has_core(n_views) else n_views
+        some = evenly(len(cases), CASES_TO_HOLD_BY)
+        cases = self._of_views(cases[some], n_views, n_models)
+        evidence, weights = [], None
+        for self.strictness_ in STRICTER:
+            precision = self._precision(n_views, n_models, len(cases))
+            weights, _ = fit_weights(cases, 0.0, precision, start=weights)
+            evidence.append(log_evidence(cases, weights, 0.0, precision))
+            if evidence[-1] < max(evidence):
+                break
+        if max(evidence) >= evidence[0] + STRONG_EVIDENCE:
+            best = STRICTER[int(np.argmax(evidence))]
+        return best
+
+    def _of_views(self, cases: Cases, n_views: int, n_models: int) -> Cases:
+        """Cases with the features of the first views, models and sizes."""
+        n_features = cases.features.shape[2]
+        if n_features == n_views * len(self.members_) + n_models + 1:
+            return cases
+        kept = np.r_[: n_views * len(self.members_), n_features - n_models - 1 : n_features]
+        return replace(cases, features=np.ascontiguousarray(cases.features[:, :, kept]))
 
     def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
         """The same weights over other rows: the sizes of classes are those of the rows that can be neighbors."""
@@ -210,8 +248,7 @@ class Pooled(GroupPosterior):
             return fit_weights(cases, center=0.0, precision=precision, start=start)
         core = np.ones(len(precision), np.bool_)
         core[CORE_VIEWS * len(self.members_) : n_views * len(self.members_)] = False
-        of_core = replace(cases, features=np.ascontiguousarray(cases.features[:, :, core]))
-        few, _ = self._fitted_weights(of_core, CORE_VIEWS, n_models, None)
+        few, _ = self._fitted_weights(self._of_views(cases, CORE_VIEWS, n_models), CORE_VIEWS, n_models, None)
         center = np.zeros(len(precision))
         center[core] = few
         return fit_weights(cases, center=center, precision=precision, start=start)
@@ -220,6 +257,7 @@ class Pooled(GroupPosterior):
         """How closely the prior holds each weight."""
         n_weights = n_views * len(self.members_)
         precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
+        precision[:n_weights] *= self.strictness_
         precision[n_weights:-1] = MODEL_PRECISION
         return (1 + (CASES_TO_HOLD / n_cases) ** 2) * precision if self._has_core(n_views) else precision
 

@@ -10,6 +10,8 @@ honest past cases too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, Self
 
@@ -18,7 +20,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 
-from nearsay.core.arrays import row_blocks
+from nearsay.core.arrays import evenly, row_blocks
 from nearsay.core.parallel import thread_count
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
@@ -28,6 +30,13 @@ from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
 FARTHEST = 1e30
 # Shares of the vote that differ less are equal, but for rounding.
 SHARE_DIGITS = 12
+# Nodes of fewer different rows are not split: the numbers to try, from the finest trees to the coarsest, and how many
+# past cases say which is best.
+SMALLEST_SPLITS = (2, 5, 10, 20, 40, 80)
+CASES_TO_SPLIT_BY = 2000
+# A forest of T trees gives a class none of T votes where the next tree may well give it one.
+FOREST_SPREAD = 0.01
+LOSS_DIGITS = 9
 
 
 class ForestClasses(ClassifierMixin, BaseEstimator):
@@ -38,15 +47,20 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     n_trees : int, default=100
     rows_a_tree : int, default=20_000
         Rows that each tree is grown from, at most: drawn anew for each, so that together they see many more.
+    smallest_split : int or None, default=None
+        Nodes of fewer different rows are not split. None takes the one of ``SMALLEST_SPLITS`` by which rows are
+        answered best by the trees grown without them: where labels are noisy, small leaves repeat the noise.
 
     Attributes
     ----------
     classes_ : (n_classes,)
+    smallest_split_ : int
     """
 
-    def __init__(self, *, n_trees: int = 100, rows_a_tree: int = 20_000) -> None:
+    def __init__(self, *, n_trees: int = 100, rows_a_tree: int = 20_000, smallest_split: int | None = None) -> None:
         self.n_trees = n_trees
         self.rows_a_tree = rows_a_tree
+        self.smallest_split = smallest_split
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_shares", "_row_shares")}
@@ -84,10 +98,17 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         )
         # Numbered by their first rows, classes of other names give the same trees to the last bit.
         firsts = np.unique(self._labels, return_index=True)[1]
-        return self._keep(forest.fit(columns, np.argsort(np.argsort(firsts))[self._labels]), columns)
+        self._stop_early(*self._keep(forest.fit(columns, np.argsort(np.argsort(firsts))[self._labels]), columns))
+        return self
 
-    def _keep(self, forest: Any, columns: np.ndarray) -> Self:
-        """Keep the trees of a fitted forest as arrays, and the rows that each leaf was grown from."""
+    def _keep(
+        self, forest: Any, columns: np.ndarray
+    ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Keep the trees of a fitted forest as arrays, and the rows that each leaf was grown from.
+
+        Gives the leaves of all rows (n_rows, n_trees), the rows that each tree was grown from with how often each was
+        drawn, and the rows that reached each node.
+        """
         trees = [tree.tree_ for tree in forest.estimators_]
         self._roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
         offsets = np.repeat(self._roots, [tree.node_count for tree in trees])
@@ -97,12 +118,63 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         left = np.concatenate([tree.children_left for tree in trees])
         right = np.concatenate([tree.children_right for tree in trees])
         self._left, self._right = (np.where(side >= 0, side + offsets, -1).astype(np.int32) for side in (left, right))
-        self._fill_leaves(forest.apply(columns) + self._roots, forest.estimators_samples_)
-        return self
+        leaves = forest.apply(columns) + self._roots
+        different = [np.unique(rows, return_counts=True) for rows in forest.estimators_samples_]
+        self._fill_leaves(leaves, different)
+        return leaves, different, np.concatenate([tree.n_node_samples for tree in trees])
 
-    def _fill_leaves(self, leaves: np.ndarray, drawn: list[np.ndarray]) -> None:
-        """Which rows every leaf was grown from, and how often each was drawn."""
-        different = [np.unique(rows, return_counts=True) for rows in drawn]
+    def settled(self) -> ForestClasses:
+        """An unfitted one with the smallest split that was chosen."""
+        return ForestClasses(n_trees=self.n_trees, rows_a_tree=self.rows_a_tree, smallest_split=self.smallest_split_)
+
+    def _stop_early(
+        self, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
+    ) -> None:
+        """Cut the trees back to splits of at least so many rows, as many as past cases are answered best with.
+
+        ``leaves`` are those of all rows (n_rows, n_trees), and ``sizes`` the rows that reached each node.
+        """
+        judged = evenly(self.n_rows, CASES_TO_SPLIT_BY)
+        votes = 1.0 - self._has_drawn(judged)
+        given = None if self.smallest_split is None else (self.smallest_split,)
+        best, least = self, np.inf
+        for smallest in given or SMALLEST_SPLITS:
+            trial = copy(best)
+            leaves, sizes = trial._cut_back(smallest, leaves, different, sizes)
+            p = trial._proba_at(leaves[judged], votes)[np.arange(len(judged)), self._labels[judged]]
+            loss = -float(np.log((1 - FOREST_SPREAD) * p + FOREST_SPREAD / len(self.classes_)).mean())
+            if round(loss, LOSS_DIGITS) >= least:
+                break
+            best, least = trial, round(loss, LOSS_DIGITS)
+        vars(self).update(vars(best))
+
+    def _cut_back(
+        self, smallest: int, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Make leaves of nodes that fewer rows reached; gives the leaves of all rows anew, and the sizes of nodes."""
+        vars(self).pop("_shares", None)
+        self.smallest_split_ = smallest
+        is_leaf = (self._left < 0) | (sizes < smallest)
+        parent = np.arange(len(sizes))
+        inner = np.flatnonzero(self._left >= 0)
+        parent[self._left[inner]] = parent[self._right[inner]] = inner
+        # Children are smaller than their parents, so that what lies below a leaf has a leaf for parent.
+        kept = ~is_leaf[parent]
+        kept[self._roots] = True
+        while not kept[leaves].all():
+            leaves = np.where(kept[leaves], leaves, parent[leaves])
+        number = np.cumsum(kept) - 1
+        self._left, self._right = (
+            np.where(is_leaf, -1, number[side])[kept].astype(np.int32) for side in (self._left, self._right)
+        )
+        self._feature, self._threshold = self._feature[kept], self._threshold[kept]
+        self._roots = number[self._roots]
+        leaves = number[leaves]
+        self._fill_leaves(leaves, different)
+        return leaves, sizes[kept]
+
+    def _fill_leaves(self, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        """Which rows every leaf was grown from, and how often each was drawn: ``different`` has both for each tree."""
         leaf = np.concatenate([leaves[rows, tree] for tree, (rows, _) in enumerate(different)])
         order = np.argsort(leaf, kind="stable")
         self._members = np.concatenate([rows for rows, _ in different])[order].astype(np.int32)
@@ -115,14 +187,17 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         votes = None if left_out is None else 1.0 - self._has_drawn(left_out)
         p = np.empty((len(X), len(self.classes_)))
         for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
-            by_leaf = self._by_leaf(columns[part], None if votes is None else votes[part])
-            p[part] = (by_leaf @ self._shares).toarray()
+            p[part] = self._proba_at(self._leaves(columns[part]), None if votes is None else votes[part])
+        return p
+
+    def _proba_at(self, leaves: np.ndarray, votes: np.ndarray | None) -> np.ndarray:
+        """Probabilities of rows that lie in these leaves (n_rows, n_trees), by the trees that have a vote."""
+        p = (self._by_leaf(leaves, votes) @ self._shares).toarray()
         total = p.sum(axis=1, keepdims=True)
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), 1 / len(self.classes_))
 
-    def _by_leaf(self, columns: np.ndarray, votes: np.ndarray | None = None) -> sparse.csr_array:
+    def _by_leaf(self, leaves: np.ndarray, votes: np.ndarray | None = None) -> sparse.csr_array:
         """What each tree counts at the leaf of each row, 1 by default, over the number of trees: (n_rows, n_nodes)."""
-        leaves = self._leaves(columns)
         counts = np.ones(leaves.shape) if votes is None else votes
         ends = leaves.shape[1] * np.arange(len(leaves) + 1)
         by_leaf = counts.ravel() / leaves.shape[1], leaves.ravel(), ends
@@ -160,7 +235,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         columns = self._columns(X)
         rows, distances = np.full((len(X), k), -1), np.full((len(X), k), np.inf)
         for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
-            shares = self._by_leaf(columns[part]) @ self._row_shares
+            shares = self._by_leaf(self._leaves(columns[part])) @ self._row_shares
             query = np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr))
             order = np.lexsort((shares.indices, -np.round(shares.data, SHARE_DIGITS), query))
             place = np.arange(len(order)) - shares.indptr[query]

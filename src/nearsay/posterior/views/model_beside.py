@@ -25,7 +25,7 @@ from nearsay.core.steps import Steps
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
-from nearsay.posterior.views.forest import ForestClasses
+from nearsay.posterior.views.forest import FOREST_SPREAD, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
 from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn
@@ -51,8 +51,6 @@ COMPANIONS: dict[str, Callable[[bool], Any]] = {
 }
 # Fewer rows have nothing to teach a model.
 FEWEST_ROWS = 20
-# A forest of T trees gives a class none of T votes where the next tree may well give it one.
-FOREST_SPREAD = 0.01
 
 
 class ModelBeside:
@@ -149,7 +147,7 @@ class ModelBeside:
             return clone(model).fit(_taken(X, rows), y[rows], **weights)
 
         self.model_ = fitted(self.model, order)
-        unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses) else self.model
+        unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses | ForestClasses) else self.model
         copies = []
         if not in_shards:
             self.past_ = np.empty((len(labels), len(self.classes)), np.float32)

@@ -172,6 +172,23 @@ def fit_weights(
     return weights, p_true
 
 
+def log_evidence(cases: Cases, weights: np.ndarray, center: float | np.ndarray, precision: np.ndarray) -> float:
+    """How likely all cases are under a prior, whatever the weights: Laplace's approximation at the most likely ones.
+
+    A strict prior fits the cases worse, and a loose one spreads its bets over weights that do not fit: of several
+    priors, the cases speak for the one with the most evidence (MacKay 1992).
+
+    Parameters
+    ----------
+    weights : (n_weights,) the most likely ones under this prior.
+    center, precision : as in ``fit_weights``.
+    """
+    curvature = np.diag(precision)
+    lost = add_cases(cases, weights, np.empty(len(cases)), np.zeros(len(weights)), curvature)
+    lost += float((precision * (weights - center) ** 2).sum()) / 2
+    return -lost + float(np.log(precision).sum() - np.linalg.slogdet(curvature)[1]) / 2
+
+
 def add_cases(
     cases: Cases, weights: np.ndarray, p_true: np.ndarray, gradient: np.ndarray, curvature: np.ndarray
 ) -> float:
