@@ -1,6 +1,6 @@
 # Everything below sets itself up: a virtual environment in .venv, filled from pyproject.toml.
-# TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip; SLOW=1 the slow
-# tests, as in CI, and SLOW=2 the slowest too: run them before a release.
+# TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip; SLOW=1 runs all
+# tests, as before a release, and CI=true all but the slowest.
 PYTHON ?= python3
 BIN := .venv/bin
 # Bytecode is left to the first import, since half of what is installed is never imported; but then it is written, or
@@ -20,7 +20,7 @@ test: style
 # Two workers with one thread of BLAS each: on two cores, a third takes as much time as it saves. conftest.py says which
 # files come first.
 tests: .venv/dev $(if $(TORCH),.venv/torch)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(SLOW),$(if $(filter 2,$(SLOW)),--slowest,--slow))
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(SLOW),--slow)
 
 lint: style types
 

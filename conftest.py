@@ -20,20 +20,19 @@ FIRST = [
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="Run the slow tests too, as CI does.")
-    parser.addoption("--slowest", action="store_true", help="Run all tests, as before a release.")
+    parser.addoption("--slow", action="store_true", help="Run all tests, as before a release.")
 
 
 def pytest_collection_modifyitems(config, items):
     places = {f"test_{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
-    every = config.getoption("--slowest")
-    some = every or config.getoption("--slow") or os.environ.get("CI")
+    every = config.getoption("--slow")
+    some = every or os.environ.get("CI")
     for item in items:
         if item.get_closest_marker("slow") and not some:
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow, or with CI set"))
         elif item.get_closest_marker("slowest") and not every:
-            item.add_marker(pytest.mark.skip(reason="slowest: run with --slowest"))
+            item.add_marker(pytest.mark.skip(reason="slowest: run with --slow"))
 
 
 # A tenth of the time went into looking for garbage among modules, tests and compiled loops, which all stay: what there

@@ -154,11 +154,18 @@ def shape(n_rows: int, n_classes: int, n_queries: int, members: tuple[int, ...],
         (shape(3130, 10, 8, (1, 16)), Plan("products", (1, 16))),
         (shape(2100, 17, 100, (1, 4)), Plan("products", (1,))),
         (shape(2100, 17, 100, ()), Plan("products", ())),
-        # Small collections in 17 to 128 classes.
+        # Small collections in up to 128 classes.
         (shape(2048, 17, 100, (1, 4)), Plan("small", (1, 4))),
         (shape(2048, 128, 100, ()), Plan("small", ())),
         (shape(2048, 129, 100, ()), Plan("products", ())),
         (shape(2048, 100, 100, (), n_columns=10_000), Plan("products", ())),
+        # In fewer classes the order, and one of each large class, unless rows are few.
+        (shape(2000, 16, 100, ()), Plan("small", ())),
+        (shape(2000, 3, 100, (1,)), Plan("small", (1,))),
+        (shape(2000, 4, 100, (1,)), Plan("products", (1,))),
+        (shape(2000, 2, 100, (1, 2)), Plan("products", (1, 2))),
+        (shape(1399, 2, 100, ()), Plan("products", ())),
+        (shape(2049, 2, 100, ()), Plan("products", ())),
         # Few queries are scanned: more of them as long as rows are not prepared.
         (shape(5000, 10, 64, (1, 4), scans=True), Plan("scan", (1, 4))),
         (shape(5000, 10, 65, (), scans=True), Plan("products", ())),

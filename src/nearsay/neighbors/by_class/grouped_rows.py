@@ -36,6 +36,12 @@ LISTED_AT_ONCE = 1 << 20  # places on the lists of a task: 8 MB
 # Queries searched together for the nearest of each class: more share the work of fetching rows.
 QUERIES_BY_CLASS = 480
 
+# 8-bit products leave more rows to score again, some in each class, so they pay where rows hold so many numbers: times
+# as fast as float32, on a Xeon with VNNI, for the order of the classes and means of 1 and 4 members:
+#     60,000×784 in 10 classes 1.6    100,000×128 in 10 1.2    20,000×256 in 10 1.0     20,000×128 in 100 .85
+#     50,000×512 in 100        1.5                  in 100 1.0     5,000×16 in 10 .65   10,000×784 in 500 .71
+WORTH_8_BITS, WORTH_8_BITS_A_CLASS = 10_000_000, 50_000
+
 # Takes queries (by number), a block of places in the order of classes, and candidates in it for each, padded with −1.
 Measure = Callable[[np.ndarray, slice, np.ndarray], None]
 
@@ -83,9 +89,10 @@ class GroupedRows:
 
     def _coarse_view(self, products: str) -> PreparedView | None:
         """A view with 8-bit products, if they pay ("auto"); its candidates are scored once more in float32."""
-        n_rows, n_columns = len(self.order), len(self._geometry.center)
-        pays = n_rows**2 >= screen.LIMITS.many_products and 4 * n_rows * n_columns <= KEEP_UP_TO
-        if products == "auto" and pays and fastest_products(n_columns).kept_bytes:
+        n_columns = len(self._geometry.center)
+        numbers = len(self.order) * n_columns
+        pays = numbers >= WORTH_8_BITS + WORTH_8_BITS_A_CLASS * np.count_nonzero(self._sizes)
+        if products == "auto" and pays and 4 * numbers <= KEEP_UP_TO and fastest_products(n_columns).kept_bytes:
             products = "int8"
         eight_bits = Int8Products()
         if products != "int8" or n_columns > eight_bits.most_columns:

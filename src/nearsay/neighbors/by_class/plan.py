@@ -4,7 +4,7 @@
     numpy          few rows, nothing compiled: all distances in numpy  ┐
     brute force    a distance without products: every row is measured  │
     scan           few queries: rough scores of all rows, one by one   ├ (``ways.py``)
-    small          up to 2,048 rows in 17 to 128 classes: all products │
+    small          up to 2,048 rows in up to 128 classes: all products │
     products       anything else: products block by block              ┘
 
 All ways give the same rows, classes and means, to the last bit.
@@ -24,8 +24,10 @@ from nearsay.search.screening.prepared_rows import KEEP_UP_TO
 # 900 ms. With prepared rows, one query in so many rows is scanned.
 SCANNED_UNPREPARED, ROWS_A_SCAN = 64, 2000
 # Collections of so many rows and classes have all their products at hand: 1.8 to 1.9 times as fast as block by block
-# for 1,600×64 rows in 100 classes; in up to 16 classes no more than 1.5 times.
+# for 1,600×64 rows in 100 classes. In up to 16 classes the order, and one member of classes that have so many rows,
+# take a third less time (2,000×16 rows in 2 classes) from so many rows on. 500 rows and several members take longer.
 SMALL_ROWS, SMALL_CLASSES = 2048, 128
+SMALL_ROWS_OF_FEW_CLASSES, ROWS_OF_LARGE_CLASS = 1400, 512
 # So many members of each class are found in the pass over the rows, where members times rows of a class, or members
 # times queries, are no more than this: twice as fast as measuring the nearest classes afterward for 1,600×64 rows in
 # 10 classes.
@@ -89,10 +91,19 @@ def plan(shape: SearchShape) -> Plan:
     n_scanned = max(1, shape.n_rows // ROWS_A_SCAN) if shape.prepared else SCANNED_UNPREPARED
     if shape.scans and shape.k and shape.n_queries <= min(n_scanned, SCANNED_UNPREPARED):
         return Plan("scan", members)
-    small = shape.n_rows <= SMALL_ROWS and 4 * shape.n_rows * shape.n_columns <= KEEP_UP_TO
-    if small and MEMBERS_OF_NEAREST < shape.n_classes <= SMALL_CLASSES:
+    if _small(shape):
         return Plan("small", members)
     return Plan("products", members if _with_rows(shape) else (1,))
+
+
+def _small(shape: SearchShape) -> bool:
+    """Whether holding all products pays."""
+    if shape.n_rows > SMALL_ROWS or 4 * shape.n_rows * shape.n_columns > KEEP_UP_TO:
+        return False
+    if shape.n_classes > MEMBERS_OF_NEAREST:
+        return shape.n_classes <= SMALL_CLASSES
+    large = shape.n_rows > ROWS_OF_LARGE_CLASS * shape.n_classes
+    return shape.n_rows >= SMALL_ROWS_OF_FEW_CLASSES and (not shape.members or (large and shape.members == (1,)))
 
 
 def _with_rows(shape: SearchShape) -> bool:
