@@ -62,7 +62,7 @@ site: .venv/site
 	$(INSTALL) torch==$(TORCH) --editable ".[torch]"
 	touch $@ .venv/core
 
-.venv/site: pyproject.toml
+.venv/site: pyproject.toml | $(if $(TORCH),.venv/torch)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) --editable ".[site]"
 	touch $@ .venv/core
