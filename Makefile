@@ -3,7 +3,6 @@
 # tests, as before a release, and CI=true all but the slowest.
 PYTHON ?= python3
 BIN := .venv/bin
-comma := ,
 # Bytecode is left to the first import, since half of what is installed is never imported; but then it is written, or
 # each of the hundreds of processes that the tests start would compile a thousand modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -14,13 +13,13 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 tour: .venv/core
 	$(BIN)/nearsay tour
 
-# Types are checked while the tests run, not before.
+# Types are checked while torch is installed and the tests begin.
 test: style
 	$(MAKE) --no-print-directory --jobs 2 types tests
 
 # Two workers with one thread of BLAS each: on two cores, a third takes as much time as it saves. conftest.py says which
 # files come first.
-tests: .venv/dev
+tests: .venv/dev $(if $(TORCH),.venv/torch)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(SLOW),--slow)
 
 lint: style types
@@ -56,10 +55,14 @@ site: .venv/site
 
 .venv/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) $(if $(TORCH),torch==$(TORCH)) --editable ".[dev$(if $(TORCH),$(comma)torch)]"
+	$(INSTALL) --editable ".[dev]"
 	touch $@ .venv/core
 
-.venv/site: pyproject.toml
+.venv/torch: .venv/dev
+	$(INSTALL) torch==$(TORCH) --editable ".[torch]"
+	touch $@ .venv/core
+
+.venv/site: pyproject.toml | $(if $(TORCH),.venv/torch)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) --editable ".[site]"
 	touch $@ .venv/core

@@ -3,6 +3,7 @@
 matplotlib warns when many are, and a warning from nearsay is an error here.
 """
 
+import gc
 import os
 import sys
 
@@ -32,6 +33,27 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow, or with CI set"))
         elif item.get_closest_marker("slowest") and not every:
             item.add_marker(pytest.mark.skip(reason="slowest: run with --slow"))
+
+
+# A tenth of the time went into looking for garbage among modules, tests and compiled loops, which all stay: what there
+# is when all tests are known, and at the end of each file, is not looked through again.
+gc.disable()
+
+
+def pytest_collection_finish(session):
+    keep_for_good()
+    gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    if nextitem is None or nextitem.path != item.path:
+        keep_for_good()
+
+
+def keep_for_good():
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -95,7 +95,7 @@ def main() -> None:
     options = parser.parse_args()
     before, now = (Version(checkout, "benchmarks.opening") for checkout in (options.checkout, HERE))
     try:
-        sizes, seconds = (TINY_SIZES, 0.1) if options.tiny else (SIZES, SECONDS)
+        sizes, seconds = (TINY_SIZES, 0.01) if options.tiny else (SIZES, SECONDS)
         rows = compared(before, now, sizes, options.only, seconds)
     finally:
         before.close(), now.close()

@@ -38,7 +38,7 @@ def resident_megabytes() -> float:
 
 
 def run(tiny: bool) -> Rows:
-    n, seconds, askers, correctors = (600, 1.0, 4, 1) if tiny else (100_000, 60.0, 16, 2)
+    n, seconds, askers, correctors = (200, 0.3, 4, 1) if tiny else (100_000, 60.0, 16, 2)
     rng = np.random.default_rng(0)
     y = rng.integers(0, 100, n)
     centers = rng.normal(size=(100, N_COLUMNS))

@@ -29,7 +29,7 @@ LAST = "performance.getEntriesByName('points drawn').map((each) => [each.startTi
 
 
 def run(tiny: bool) -> Rows:
-    n, n_points, times = (600, 20_000, 1) if tiny else (100_000, 1_000_000, 5)
+    n, n_points, times = (200, 2_000, 1) if tiny else (100_000, 1_000_000, 5)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder) / "c"
         make(path, n)

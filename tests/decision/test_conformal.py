@@ -442,7 +442,6 @@ def test_bad_input_is_refused_with_words():
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        ConformalClassifier(NeighborClassifier(5, posterior="proportional")),
         ConformalClassifier(NeighborClassifier(1, posterior="proportional"), per_class=True, conformity_score="aps"),
         ConformalClassifier(NeighborClassifier(3, posterior="proportional"), cv="split"),
         ConformalClassifier(NeighborClassifier(1, posterior="proportional"), cv=2),

@@ -65,7 +65,6 @@ def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        HedgedClassifier(NeighborClassifier(5, posterior="proportional")),
         HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3),
         HedgedClassifier(NeighborClassifier(3, posterior="proportional"), accuracy=0.5, rule="flat-reject", cv="split"),
     ],

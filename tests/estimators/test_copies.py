@@ -198,8 +198,8 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "ApproximateSearch": lambda: [ns.search.ApproximateSearch().fit(ROWS)] if find_spec("faiss") else [],
     "EvidenceList": lambda: [_knn().explain(ROWS[:2])],
     "LabelScores": lambda: [_knn().label_scores()],
-    "FusedEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:2])),
-    "GroupEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:1])[0].groups),
+    "FusedEvidence": lambda: list(fitted_and_asked("fused")[0].explain(ROWS[:2])),
+    "GroupEvidence": lambda: list(fitted_and_asked("fused")[0].explain(ROWS[:1])[0].groups),
     "OperatingPoints": lambda: [_points()],
     "AccuracyCurve": lambda: [ns.decision.accuracy_curve(_points(), ["corgi", "poodle"], PETS)],
     "BayesErrorRange": lambda: [ns.metrics.bayes_error_range(ROWS, NAMES)],
@@ -227,7 +227,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
         )
     ],
     "EvidenceDisplay": lambda: [ns.displays.EvidenceDisplay.from_estimator(_knn(), ROWS[0], images=ROWS)],
-    "HedgeDisplay": lambda: [ns.displays.HedgeDisplay.from_estimator(MOODS["hedged in a tree"](), ROWS[0])],
+    "HedgeDisplay": lambda: [ns.displays.HedgeDisplay.from_estimator(fitted_and_asked("hedged in a tree")[0], ROWS[0])],
     "KCurveDisplay": lambda: [
         ns.displays.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto", posterior="proportional"))
     ],
@@ -239,7 +239,9 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
             query=ROWS[0, :2],
         )
     ],
-    "RecordDisplay": lambda: [ns.displays.RecordDisplay.from_estimator(fitted(ns.NeighborClassifier), ROWS, LABELS)],
+    "RecordDisplay": lambda: [
+        ns.displays.RecordDisplay.from_estimator(fitted(ns.NeighborClassifier, 3, posterior="pooled"), ROWS, NAMES)
+    ],
     "ReliabilityDisplay": lambda: [ns.displays.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
     "TaxonomyDisplay": lambda: [ns.displays.TaxonomyDisplay.from_taxonomy(PETS, highlight="dog")],
 }

@@ -39,8 +39,8 @@ def answers(make, X, y, Q, order=None, names=NAMES):  # type: ignore[no-untyped-
 @pytest.mark.parametrize(
     ("metric", "n", "seeds"),
     [
-        *(("euclidean", n, seeds) for n, seeds in ((60, 3), (100, 2), (150, 1), (300, 1), (1000, 1))),
-        *(("auto", n, 1) for n in (60, 150, 300)),
+        *(("euclidean", n, seeds) for n, seeds in ((60, 2), (100, 1), (150, 1), (1000, 1))),
+        *(("auto", n, 1) for n in (60, 150)),
     ],
 )
 def test_neither_the_order_of_rows_nor_the_names_of_classes_change_an_answer(metric, n, seeds):
@@ -95,14 +95,17 @@ def test_a_random_model_beside_is_taught_in_one_order():
     np.testing.assert_allclose(again, p, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("exponents", [None, "learned"])
-def test_fused_groups_do_not_depend_on_the_order_of_rows_or_on_names(exponents):
+@pytest.mark.parametrize(
+    ("exponents", "posterior"), [(None, "auto"), ("learned", "pooled")], ids=["all chosen", "exponents learned"]
+)
+def test_fused_groups_do_not_depend_on_the_order_of_rows_or_on_names(exponents, posterior):
     X, y = clouds(120, 4)
     X[::9, :3] = np.nan
     Q = clouds(50, 5)[0]
 
     def make() -> ns.FusedClassifier:
-        return ns.FusedClassifier({"first": slice(0, 3), "last": slice(3, 6)}, exponents=exponents)
+        groups, estimator = {"first": slice(0, 3), "last": slice(3, 6)}, ns.NeighborClassifier(posterior=posterior)
+        return ns.FusedClassifier(groups, estimator, exponents=exponents)
 
     p = answers(make, X, y, Q)
     order = np.random.default_rng(0).permutation(120)

@@ -54,7 +54,7 @@ def takes_an_estimator(kind: type[BaseEstimator]) -> bool:
 OTHER_MOODS = [
     NeighborClassifier("auto", posterior="proportional"),
     NeighborClassifier(5, tie_break="random", posterior=Proportional(smoothing="add-one")),
-    NeighborClassifier("auto", posterior="auto", metric="auto"),
+    NeighborClassifier(5, posterior="pooled", metric="auto"),  # all views; the default above chooses everything else
     *(NeighborClassifier(3, posterior=name) for name in ("weighted", "dist&votesplit", "rank", "confmat", "pooled")),
 ]
 

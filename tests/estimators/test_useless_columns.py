@@ -78,9 +78,8 @@ ONE_SCALE, ANY_SCALE = (1.0, 1.3, 0.8, 1.1), (1.0, 100.0, 0.01, 5.0)
     ("settings", "spreads", "name"),
     [
         *(({"posterior": "pooled"}, spreads, name) for spreads in (ONE_SCALE, ANY_SCALE) for name in CONSTANTS),
-        ({}, ONE_SCALE, "a tenth"),
         ({}, ANY_SCALE, "ten of all sizes"),
-        ({"metric": "auto"}, ANY_SCALE, "ten of all sizes"),
+        ({"metric": "auto", "posterior": "pooled"}, ANY_SCALE, "ten of all sizes"),
     ],
     ids=str,
 )

@@ -59,7 +59,7 @@ def noisy(n: int = 150, n_features: int = 6, seed: int = 0) -> tuple[np.ndarray,
 
 
 @pytest.mark.slow
-@parametrize_with_checks([BoostMetric(), BoostMetric(**PAPER)])
+@parametrize_with_checks([BoostMetric(**PAPER)])
 def test_scikit_learns_checks_pass(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -200,7 +200,9 @@ def test_identical_rows_are_no_constraint_and_bounds_are_percentiles_of_squared_
 
 
 @pytest.mark.slow
-@parametrize_with_checks([ITML(), ITML(0.01, n_neighbors=None, prior="covariance"), ITML(prior="within-class")])
+@parametrize_with_checks(
+    [ITML(0.01, n_neighbors=None, prior="covariance", max_iter=10), ITML(prior="within-class", max_iter=10)]
+)
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
 

@@ -459,6 +459,6 @@ def test_a_missing_value_is_an_error():
 
 
 @pytest.mark.slow
-@parametrize_with_checks([LMNN(), LMNN(n_neighbors=1, n_components=1)])
+@parametrize_with_checks([LMNN(n_neighbors=1, n_components=1, max_iter=10)])
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)

@@ -14,6 +14,8 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds_by
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 @st.composite
 def grouped(draw):

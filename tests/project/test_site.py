@@ -97,7 +97,7 @@ def test_the_drawing_of_the_architecture_page_is_the_one_its_code_makes():
     assert make_architecture.DRAWING.read_text(encoding="utf-8") == make_architecture.drawing()
 
 
-@pytest.mark.slow
+@pytest.mark.slowest  # building the site runs them too
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_of_the_gallery_draws_something(example):
     from matplotlib import pyplot as plt

@@ -127,7 +127,7 @@ def checked_run(tile_name: str, compiled: Path, *tests: str) -> None:
         FORCE: tile_name,
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:schemathesis", *tests],
+        [sys.executable, "-m", "pytest", "-x", *tests],
         cwd=TESTS,
         env={**os.environ, **environment},
         capture_output=True,

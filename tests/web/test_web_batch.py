@@ -34,7 +34,7 @@ from nearsay.web.content.review_queue import exported, settled, to_review
 from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, safe_name
 from tests.served_collections import TOKEN
 
-pytestmark = pytest.mark.slow  # a server and a browser each
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_trees")]  # a server and a browser each
 
 EVIL = "<script>alert(1)</script>"
 
@@ -450,6 +450,7 @@ def test_of_very_many_labels_those_that_are_typed_are_asked_for(tmp_path, browsi
         labels = [f"label {row:04d}" for row in range(n // 2)] * 2
         collection.add([f"item {row}" for row in range(n)], np.random.default_rng(0).random((n, 2)), labels)
         collection.add(["guess"], [[0.5, 0.5]], ["label 0001"], by="machine")
+        collection.learn(posterior="proportional", n_neighbors=1)
         with browsing(collection) as (visit, told):
             page = visit("/review")
             page.locator("#review > li:focus").wait_for()
