@@ -15,9 +15,9 @@ pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
 from nearsay.errors import InputError
+from nearsay.web.access import ROLES, AccessToken, read_tokens
 from nearsay.web.app import make_app
 from nearsay.web.parameters import PageRoute
-from nearsay.web.server.access import ROLES, AccessToken, read_tokens
 from tests.served_collections import client_of, numbers_collection, picture_collection
 
 PEOPLE = {role: AccessToken(f"{role}er", role, f"secret of {role}".ljust(20, ".")) for role in ROLES}

@@ -59,9 +59,9 @@ def serve(
     require("python_multipart", "web")
     uvicorn = require("uvicorn", "web")
     from nearsay.collection.live import LiveCollection
+    from nearsay.web.access import THE_PAGE, AccessToken, read_tokens
     from nearsay.web.app import make_app, server_config
     from nearsay.web.rendering import prepare_pages
-    from nearsay.web.server.access import THE_PAGE, AccessToken, read_tokens
 
     if not token and host not in HERE:
         raise InputError(f"Anybody could change the collection at {host}: remove --no-token.")

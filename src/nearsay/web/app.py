@@ -15,13 +15,13 @@ from starlette.responses import Response
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
 from nearsay.web import openapi
+from nearsay.web.access import THE_PAGE, AccessToken
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages import PAGES, batches, judging
 from nearsay.web.rendering import about_if_possible, error_response, on_error
 from nearsay.web.server import jobs
-from nearsay.web.server.access import THE_PAGE, AccessToken
 from nearsay.web.server.gate import Gate
 from nearsay.web.server.static_files import StaticFiles
 from nearsay.web.server.traffic import ROUTES as TRAFFIC_ROUTES

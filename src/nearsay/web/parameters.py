@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from nearsay.errors import InputError, unknown_name
-from nearsay.web.server.access import ACCESS, ROUTE, Forbidden
+from nearsay.web.access import ACCESS, ROUTE, Forbidden
 
 SHOWN = 40  # letters of a wrong value that an error quotes
 DIGITS = 15

@@ -18,9 +18,9 @@ from nearsay.core.printable import printable
 from nearsay.describe.texts.shared_words import marked_parts, words_of
 from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.posterior.evidence.records import range_in_words
+from nearsay.web.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Forbidden
 from nearsay.web.content.drawings import spark
 from nearsay.web.content.served_collection import Changed, Overloaded, ServedCollection
-from nearsay.web.server.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Forbidden
 
 templates = Environment(
     loader=PackageLoader("nearsay.web"),

@@ -99,13 +99,15 @@ def _number(cache: BackgroundCache[Any]) -> int | None:
 
 def _strip(served: ServedCollection, typical: list[tuple[str | None, int, list[int]]]) -> list[dict[str, Any]]:
     """Typical items as they are shown."""
-    strip = []
+    strip: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for label, n, rows in typical:
         items = [with_state(item) for item in served.collection.store.items_of(rows)]
         for item in items:
             del item["details"]  # visitors need no paths of this machine
         strip.append({"label": label, "n_items": n, "items": items})
-    served.add_sketches([item for each in strip for item in each["items"]])
+        shown += items
+    served.add_sketches(shown)  # in one scale
     return strip
 
 

@@ -21,8 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nearsay.web.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Sessions
 from nearsay.web.rendering import UNEXPECTED, error_response
-from nearsay.web.server.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Sessions
 from nearsay.web.server.traffic import Traffic
 
 # A batch of pictures; single ones are limited by what they decode to.

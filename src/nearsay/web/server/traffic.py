@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from nearsay.core.printable import printable
+from nearsay.web.access import ACCESS, ROUTE
 from nearsay.web.parameters import PageRoute
 from nearsay.web.rendering import served_by
-from nearsay.web.server.access import ACCESS, ROUTE
 
 ACCESS_LOG = logging.getLogger("nearsay.access")
 # Bounds of the histogram, in seconds.

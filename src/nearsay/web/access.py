@@ -50,7 +50,7 @@ def read_tokens(text: str, where: str) -> list[AccessToken]:
     >>> read_tokens("0123456789abcdef", "NEARSAY_TOKEN")
     [AccessToken(name='the page', role='admin')]
     """
-    tokens = []
+    tokens: list[AccessToken] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
         if not words or words[0].startswith("#"):
