@@ -16,7 +16,7 @@ from nearsay.collection.ingest.table_encoding import parsed_row
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
-from nearsay.web.content.recent import Recent
+from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.served_collection import ServedCollection, as_vector
 from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import check_picture

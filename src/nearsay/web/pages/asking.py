@@ -14,7 +14,7 @@ from nearsay.collection.ingest.picture_files import picture_path, small_copy
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
 from nearsay.web.content.drawings import spark, tree_drawing
-from nearsay.web.content.item_names import first_ids
+from nearsay.web.content.item_filters import first_ids
 from nearsay.web.content.overview import overview_of
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.questions import Question, RecentQuestions

@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from nearsay.collection.answers import Answer
 from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
-from nearsay.web.content.recent import Recent
+from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.review_queue import FORMATS, exported, settled, settled_items
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import MOST_FILES, answer_upload, keep_upload, read_pictures, read_rows, safe_name
