@@ -88,12 +88,18 @@ def main() -> None:
             view.wait_for_timeout(600)
             keep(view.screenshot(), name)
 
+        def start(view: Any) -> None:
+            view.goto(f"{home}/")
+            view.wait_for_selector("#start[data-counting='1']", state="detached", timeout=120_000)
+
         wide, narrow, dark = page(1280, 900, "light"), page(390, 844, "dark"), page(1280, 900, "dark")
         for view, name in ((wide, "page-ask.png"), (narrow, "page-ask-narrow.png")):
             view.goto(f"{home}/ask")
             view.set_input_files("input[type=file]", folder / "new/eagle.png")
             view.wait_for_selector("#answer")
             shoot(view, name)
+        start(wide)
+        shoot(wide, "page-start.png")
         collection.relabel(["food/sweet/cookie-noto.png"], ["fruit"])  # somebody's mistake, to be mended
         wide.goto(f"{home}/ask")
         wide.set_input_files("input[type=file]", folder / "new/cookie.png")
@@ -121,7 +127,27 @@ def main() -> None:
         wide.wait_for_selector("#review > li:focus", timeout=120_000)
         shoot(wide, "page-review.png")
         browser.close()
+    rows_picture(folder)
     shutil.rmtree(folder)
+
+
+def rows_picture(folder: Path) -> None:
+    """A passenger beside those like him; needs the tables in the folder that NEARSAY_DATA names."""
+    from playwright.sync_api import sync_playwright
+
+    data = Path(os.environ["NEARSAY_DATA"]) / "tables" / "titanic.csv"
+    index_source(data, folder / "titanic.nearsay", label_column="survived")
+    with (
+        ns.LiveCollection.open(folder / "titanic.nearsay", read_only=True) as collection,
+        served(collection) as home,
+        sync_playwright() as p,
+    ):
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(f"{home}/ask?id=titanic:6")
+        page.wait_for_load_state("networkidle")
+        keep(page.screenshot(), "page-rows.png")
+        browser.close()
 
 
 if __name__ == "__main__":

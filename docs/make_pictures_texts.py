@@ -35,7 +35,7 @@ def main() -> None:
         browser = p.chromium.launch(executable_path=CHROMIUM)
         page = browser.new_page(viewport={"width": 1200, "height": 720})
         page.goto(f"{home}/ask")
-        page.fill("textarea", QUESTION)
+        page.fill("#typed", QUESTION)
         page.click("#question button")
         page.wait_for_selector("#answer")
         keep(page.screenshot(), "page-texts.png")

@@ -153,6 +153,11 @@ def test_every_command_gives_json_and_nothing_else(leaves):
         "undo": ["leaves.nearsay"],
         "history": ["leaves.nearsay"],
         "evaluate": ["leaves.nearsay"],
+        "info": ["leaves.nearsay"],
+        "backup": ["leaves.nearsay", "copy.nearsay"],
+        "restore": ["copy.nearsay", "again.nearsay"],
+        "merge": ["leaves.nearsay", "copy.nearsay", "-o", "both.nearsay"],
+        "split": ["leaves.nearsay", "train.nearsay", "test.nearsay"],
         "doctor": ["leaves.nearsay"],
         "bench": ["--rows", "50", "--columns", "2"],
     }

@@ -440,7 +440,7 @@ def test_hedges_at_several_accuracies_are_those_of_asking_again(tmp_path):
             assert [hedge["accuracy"] for hedge in answer.hedges] == list(queries)
             for hedge in answer.hedges:
                 again = collection.label([x], accuracy=hedge["accuracy"])[0]
-                text = {name: getattr(again, name) for name in hedge if name != "accuracy"}
+                text = {name: getattr(again, "set_" if name == "set" else name) for name in hedge if name != "accuracy"}
                 assert text == {name: hedge[name] for name in text}
             shown = {node["node"]: node for node in answer.tree}
             for hedge in (answer, *(SimpleNamespace(**text) for text in answer.hedges)):

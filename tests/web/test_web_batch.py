@@ -476,7 +476,7 @@ def test_without_scripts_forms_do_the_same(album, tmp_path, browsing):
         page.get_by_role("button", name="Label them").click()
         while "/review" not in page.url:
             page.get_by_role("link", name="Check again").click()
-        page.get_by_role("button", name="Accept").click()
+        page.get_by_role("button", name="Accept red").click()
         assert album.store.item("new.png")["confirmed"]
         page.get_by_role("button", name="Undo the last").click()
         assert not album.store.item("new.png")["confirmed"]

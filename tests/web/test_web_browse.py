@@ -367,6 +367,11 @@ def test_a_collection_in_which_nothing_votes_has_all_its_pages_and_says_why_they
         assert ("Nothing is labeled yet" in page) == (path in ("/mistakes", "/how-good"))
 
 
+def drawings(card):
+    """How many items a card draws: the one or two it is about, and their neighbors."""
+    return len(card.get("items", [0])) + len(card.get("neighbors", []))
+
+
 def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_where_they_are_seen(changing):
     collection, client = changing
     page, twin = told(client, "/items?state=waiting"), told(client, "/items.json?state=waiting")
@@ -378,7 +383,7 @@ def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_w
     assert collection.store.item("guess")["confirmed"]
     for path, name in (("/mistakes", "mistakes"), ("/duplicates", "duplicates"), ("/next", "to_label")):
         cards = told(client, f"{path}.json")[name]
-        assert told(client, path).count("<polyline") == sum(len(each.get("items", [0])) for each in cards) > 0
+        assert told(client, path).count("<polyline") == sum(map(drawings, cards)) > 0
 
 
 def test_keywords_are_shown_and_corrected(tmp_path):

@@ -55,11 +55,13 @@ def test_a_row_is_asked_by_its_fields_and_differences_are_marked(plans):
         for neighbor, cells in zip(data["neighbors"], data["comparison"]["rows"], strict=True):
             details = plans.store.item(neighbor["id"])["details"]
             plan, age = cells
-            assert plan["text"] == details["plan"] and plan["differs"] == (details["plan"] != "gold")
+            assert plan["text"] == details["plan"]
+            assert plan["differs"] == (details["plan"] != "gold")
             assert age["differs"] == ("age" not in details or abs(float(details["age"]) - 33) > 2)
         assert 'value="33"' in client.get(f"/ask?question={posted['question']['key']}").text
         refused = client.post("/ask.json", data={"cell:color": "red"})
-        assert refused.status_code == 400 and "There is no column 'color'" in refused.json()["error"]
+        assert refused.status_code == 400
+        assert "There is no column 'color'" in refused.json()["error"]
 
 
 def test_an_answer_is_kept_with_its_label_and_undone(plans):
@@ -71,8 +73,10 @@ def test_an_answer_is_kept_with_its_label_and_undone(plans):
         assert (item["label"], item["confirmed"], item["details"]) == ("maybe", True, {"plan": "gold", "age": "33"})
         assert client.post("/ask.json", data={"text": "gold,33"}).json()["answer"]["neighbors"][0]["id"] == kept["id"]
         again = client.post("/keep.json", data={"question": key, "label": "maybe"})
-        assert again.status_code == 400 and "already" in again.json()["error"]
+        assert again.status_code == 400
+        assert "already" in again.json()["error"]
         page = client.get(f"/ask?id={kept['id']}&event={kept['event']}").text
-        assert "Added as" in page and f'name="event" value="{kept["event"]}"' in page
+        assert "Added as" in page
+        assert f'name="event" value="{kept["event"]}"' in page
         client.post("/undo.json", data={"event": kept["event"]})
         assert len(plans) == before

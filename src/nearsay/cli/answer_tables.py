@@ -35,8 +35,8 @@ def name_or_quote(id: str, texts: Mapping[str, str]) -> str:
     return quote(texts[id]) if id in texts else id
 
 
-def answer_tables(answers: list[Answer]) -> list[Any]:
-    """A line for each answer, and of a few texts a table of neighbors each."""
+def answer_tables(answers: list[Answer], *, verbose: bool = False) -> list[Any]:
+    """A line for each answer, and of a few texts a table of neighbors each; ``verbose`` adds novelty and models."""
     from nearsay.describe.texts.shared_words import quote
 
     of_texts = any(answer.item_text for answer in answers)
@@ -44,21 +44,30 @@ def answer_tables(answers: list[Answer]) -> list[Any]:
     worded = any(answer.keywords for answer in answers)
     if not worded and all(answer.label is None for answer in answers):
         return _unlabeled(answers)
-    columns = ["item", "label", "p", "record", *["hedged"] * hedged, *["keywords"] * worded, "novelty"]
-    columns += ["nearest"] * of_texts
-    table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "record", "novelty"))
+    columns = ["item", "label", "p", *["at least"] * hedged, *["keywords"] * worded, "right before"]
+    columns += ["novelty", "nearest"] if verbose and of_texts else ["nearest"] * of_texts or ["novelty"] * verbose
+    table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "right before", "novelty"))
     for answer in answers[:SHOWN]:
         name = str(answer.id) if answer.item_text is None else quote(answer.item_text, QUOTED)
-        cells = [name, answer.label or "", two_digits(answer.probability), _record(answer.record)]
+        cells = [name, _label(answer), two_digits(answer.probability)]
         cells += [answer.node_word or answer.node or ""] * hedged
         cells += [", ".join(each.word for each in answer.keywords)] * worded
+        cells += [_record(answer.record), *[two_digits(answer.novelty)] * verbose]
         near = answer.neighbors[0].text if answer.neighbors else None
-        table.add_row(*cells, two_digits(answer.novelty), *([quote(near or "", QUOTED)] if of_texts else []))
+        table.add_row(*cells, *([quote(near or "", QUOTED)] if of_texts else []))
     more = [f"… and {len(answers) - SHOWN:,} more: -o FILE writes them all."] if len(answers) > SHOWN else []
     shown = [_evidence(answer) for answer in answers if answer.item_text and answer.neighbors]
+    models = [f"{answer.id}: {answer.models}" for answer in answers[:SHOWN] if verbose and answer.models]
     if len(answers) == 1 and not of_texts:
-        return [*answers[0].text.splitlines(), _neighbors(answers[0])]
-    return [table, *more, *(shown if len(answers) <= EVIDENCE_SHOWN else [])]
+        return [*answers[0].text.splitlines(), *models, _neighbors(answers[0])]
+    return [table, *more, *models, *(shown if len(answers) <= EVIDENCE_SHOWN else [])]
+
+
+def _label(answer: Answer) -> str:
+    """The label, or those that it may be."""
+    from nearsay.collection.answers import in_words
+
+    return f"not sure: {in_words(answer.set_)}" if len(answer.set_) > 1 else answer.label or ""
 
 
 def _unlabeled(answers: list[Answer]) -> list[Any]:

@@ -25,6 +25,7 @@ OPENED = "nearsay.collection"
 # Errors name parameters of Python; on the command line these are options: (pattern, replacement).
 IN_OPTIONS = (
     (r"overwrite=True", "--overwrite"),
+    (r"Pass new_label=True", "Use --new-label"),
     (r"because strict=True; correct it, or drop strict", "because of --strict; correct it, or leave --strict out"),
     (r",? or open it with read_only=True|\s*To read it only, open it with read_only=True\.", ""),
     (r"Open it without read_only=True", "Another process has it open"),

@@ -39,6 +39,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing f
 BesidePictures = Annotated[
     bool, typer.Option("--beside-pictures", help="Write XMP sidecars next to the pictures, instead of --out.")
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print novelty and what each model says, too.")]
 Most = Annotated[int, typer.Option("-n", min=1, help="Maximum number of lines.")]
 
 
@@ -63,7 +64,7 @@ def label(
         ),
     ] = None,
     accuracy: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Required accuracy of hedged answers (default: 0.9).")
+        float | None, typer.Option(min=0, max=1, help="How often what is sure must be right (default: 0.9).")
     ] = None,
     keywords: Annotated[int, typer.Option(min=0, help="Maximum number of keywords per item.")] = 5,
     out: Annotated[
@@ -80,6 +81,7 @@ def label(
     strict: Strict = False,
     who: Who = None,
     cluster: Cluster = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Label new items: class, probability, record, hedged label, keywords, and the neighbors as evidence.
@@ -106,7 +108,7 @@ def label(
             "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
             "--id-column": id_column is not None, "--header": header is not None, "--cluster": cluster is not None,
         }  # fmt: skip
-        _label_rows(path, row, accuracy, keywords, as_json, refused)
+        _label_rows(path, row, accuracy, keywords, as_json, refused, verbose=verbose)
         return
     given = _given(src, text)
     if src is not None and (cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS)):
@@ -140,7 +142,7 @@ def label(
         problems = [problem.to_dict() for problem in labeled.problems]
         print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
     elif out is None and not beside_pictures:
-        print_parts(*answer_tables(answers))
+        print_parts(*answer_tables(answers, verbose=verbose))
     else:
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
     if add and not as_json:
@@ -403,7 +405,14 @@ def _label_parts(
 
 
 def _label_rows(
-    path: Path, rows: list[str], accuracy: float | None, keywords: int, as_json: bool, refused: dict[str, bool]
+    path: Path,
+    rows: list[str],
+    accuracy: float | None,
+    keywords: int,
+    as_json: bool,
+    refused: dict[str, bool],
+    *,
+    verbose: bool,
 ) -> None:
     """Label rows that are typed, or read from standard input."""
     from nearsay.collection.labeling import label_rows
@@ -420,8 +429,9 @@ def _label_rows(
         problems = [problem.to_dict() for problem in labeled.problems]
         print_json({"answers": [answer.to_dict() for answer in labeled.answers], "problems": problems, "written": []})
     elif len(labeled.answers) == 1:
-        print_lines(labeled.answers[0].text)
+        answer = labeled.answers[0]
+        print_lines(answer.text, *([answer.models] if verbose and answer.models else []))
     elif labeled.answers:
-        print_parts(*answer_tables(labeled.answers))
+        print_parts(*answer_tables(labeled.answers, verbose=verbose))
     if labeled.problems:
         raise typer.Exit(FAILED)

@@ -24,6 +24,9 @@ def correct(
     keywords: Annotated[
         str | None, typer.Option(help='New keywords, comma-separated; "" removes them.', show_default=False)
     ] = None,
+    new_label: Annotated[
+        bool, typer.Option("--new-label", help="Take a new label even if it is nearly one that is there.")
+    ] = False,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,12 +39,15 @@ def correct(
       nearsay correct birds.nearsay owl/7.png owl --keywords ""
     """
     from nearsay.collection.live import LiveCollection
+    from nearsay.collection.store.validate_items import check_no_typo
 
     if label is None and keywords is None:
         raise InputError(f"Name a label for {id!r}, --keywords, or both.")
     words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
     with LiveCollection.open(path) as collection:
         before = collection.store.item(id)
+        if label and not new_label:
+            check_no_typo(label, collection.labels_by_row()[1])
         if label is None:
             event = collection.set_keywords([id], [words], who=author(who))
         else:

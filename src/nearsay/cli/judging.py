@@ -40,6 +40,9 @@ def evaluate(
     pictures: Pictures = None,
     encoder: Encoder = None,
     cluster: Cluster = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print mean log posterior and calibration error, too.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure how good the answers are: of every item by all others, or of items held out.
@@ -72,7 +75,7 @@ def evaluate(
     if as_json:
         print_json({**summary, "report": None if report is None else str(report)})
     else:
-        print_parts(*_evaluation(summary))
+        print_parts(*_evaluation(summary, verbose=verbose))
         if report is not None:
             print_lines(f"The report is in {report}")
     if problems:
@@ -133,14 +136,15 @@ def _share(holdout: str | None) -> Path | float | None:
     return path
 
 
-def _evaluation(summary: dict[str, Any]) -> list[Any]:
+def _evaluation(summary: dict[str, Any], *, verbose: bool) -> list[Any]:
     facts: dict[str, str] = {}
     if summary.get("accuracy") is not None:
-        facts |= {
-            "right": f"{summary['n_right']:,} of {summary['n_items']:,} ({summary['accuracy']:.1%})",
-            "mean log posterior": f"{summary['mean_log_posterior']:.4f}",
-            "calibration error": f"{summary['calibration_error']:.3f}",
-        }
+        low, high = summary["accuracy_range"]
+        interval = f"95 % interval: {100 * low:.0f}–{100 * high:.0f} %"
+        facts["right"] = f"{summary['n_right']:,} of {summary['n_items']:,} ({summary['accuracy']:.1%}; {interval})"
+        if verbose:
+            facts["mean log posterior"] = f"{summary['mean_log_posterior']:.4f}"
+            facts["calibration error"] = f"{summary['calibration_error']:.3f}"
     hedging = summary.get("hedging")
     if hedging and hedging.get("reached"):
         reached = hedging["reached"]

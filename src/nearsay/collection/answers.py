@@ -162,8 +162,6 @@ class Answer(InWords):
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.compared:
             lines.append(f"The nearest: {self.compared[0]}.")
-        if self.models is not None:
-            lines.append(self.models)
         if self.twin_of is not None:
             lines.append(f"A twin of {self.twin_of!r}.")
         if self.unusual:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
 from nearsay.web import openapi
+from nearsay.web.access import THE_PAGE, AccessToken
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
@@ -23,14 +24,26 @@ from nearsay.web.rendering import about_if_possible, error_response, on_error
 from nearsay.web.server import jobs
 from nearsay.web.server.gate import Gate
 from nearsay.web.server.static_files import StaticFiles
+from nearsay.web.server.traffic import ROUTES as TRAFFIC_ROUTES
+from nearsay.web.server.traffic import Traffic
 
 # Beyond so many connections uvicorn answers 503 by itself.
 MAX_CONNECTIONS = 400
 HTTP_ERRORS = {404: "No such page.", 405: "This page does not take that method."}
 
 
-def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:
-    """The web app of a collection; requests need the token."""
+def make_app(
+    collection: LiveCollection,
+    token: str | Sequence[AccessToken] | None,
+    hosts: tuple[str, ...] = (),
+    root: str = "",
+) -> Starlette:
+    """The web app of a collection; requests need the token, or one of several with roles.
+
+    ``root`` is the path that a proxy serves the page at.
+    """
+    tokens = [AccessToken(THE_PAGE, "admin", token)] if isinstance(token, str) else list(token or ())
+    traffic = Traffic()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -43,15 +56,17 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
             *(route for page in PAGES for route in page.ROUTES),
             *jobs.ROUTES,
             *openapi.ROUTES,
+            *TRAFFIC_ROUTES,
             StaticFiles().route,
         ],
-        middleware=[Middleware(Gate, token=token, hosts=hosts)],
+        middleware=[Middleware(Gate, tokens=tokens, hosts=hosts, root=root, traffic=traffic)],
         exception_handlers={NearsayError: on_error, HTTPException: _http_error, Exception: on_error},
     )
     app.state.served = ServedCollection(collection)
     app.state.caches = PageCaches(collection)
     app.state.questions = RecentQuestions()
     app.state.jobs = jobs.Jobs()
+    app.state.traffic = traffic
     app.state.judgements = judging.Judgements()
     app.state.batches = batches.Batches()
     return app

@@ -56,8 +56,9 @@ def _operation(route: PageRoute) -> dict[str, Any]:
         properties = {name: kind.schema for name, kind in takes.form.items()}
         schema = {"type": "object", "properties": properties, "required": list(takes.needed)}
         has_files = any(FILE.schema in (each, each.get("items")) for each in properties.values())
-        media = "multipart/form-data" if has_files else "application/x-www-form-urlencoded"
-        operation["requestBody"] = {"required": True, "content": {media: {"schema": schema}}}
+        form = "multipart/form-data" if has_files else "application/x-www-form-urlencoded"
+        media = ["application/json"] if takes.is_json else [form, "application/json"]
+        operation["requestBody"] = {"required": True, "content": {each: {"schema": schema} for each in media}}
     return operation
 
 

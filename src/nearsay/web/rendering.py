@@ -18,6 +18,7 @@ from nearsay.core.printable import printable
 from nearsay.describe.texts.shared_words import marked_parts, words_of
 from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.posterior.evidence.records import range_in_words
+from nearsay.web.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Forbidden
 from nearsay.web.content.drawings import spark
 from nearsay.web.content.served_collection import Changed, Overloaded, ServedCollection
 
@@ -58,6 +59,8 @@ LETTERS = 34
 EXCERPT = 400
 # Distances below this are rounding.
 SAME = 1e-9
+# Attributes that hold an address of ours.
+ADDRESS = re.compile(r'(href|src|action|data-points|data-next|data-source)="/(?!/)')
 COMPRESSED_FROM = 16_384  # bytes of a page
 
 
@@ -150,7 +153,7 @@ def check_writable(served: ServedCollection) -> None:
 
 def wants_json(request: Request) -> bool:
     """Whether the JSON twin is requested."""
-    return request.url.path.endswith(".json")
+    return bool(request.scope["path"].endswith(".json") or request.scope["path"] == "/answers")
 
 
 async def respond(request: Request, template: str | Template, data: dict[str, Any], status: int = 200) -> Response:
@@ -158,13 +161,38 @@ async def respond(request: Request, template: str | Template, data: dict[str, An
     if wants_json(request):
         return Response(as_json(data), status, media_type="application/json")
     served = served_by(request)
-    about = await served.run(served.about)
-    page = templates.get_template(template).render(about=about, **_place(request.url.path), **data).encode()
+    about = about_for(request, await served.run(served.about))
+    page = rendered(request, templates.get_template(template), about=about, **data).encode()
     # Grids compress to a sixth. No page holds a secret that its length could reveal.
     headers = {"Vary": "Accept-Encoding"}
     if len(page) >= COMPRESSED_FROM and "gzip" in request.headers.get("accept-encoding", ""):
         page, headers["Content-Encoding"] = gzip.compress(page, 4, mtime=0), "gzip"
     return HTMLResponse(page, status, headers)
+
+
+def rendered(request: Request, template: Template, **data: Any) -> str:
+    """The page, its addresses below the path that a proxy serves it at."""
+    root = root_of(request)
+    page = template.render(root=root, **_place(request.scope["path"]), **data)
+    return page if not root else ADDRESS.sub(rf'\1="{root}/', page)
+
+
+def root_of(request: Request) -> str:
+    """The path that a proxy serves the page at, without a slash at its end."""
+    return str(request.scope.get(ROOT, ""))
+
+
+def author_of(request: Request) -> str:
+    """The author of a change, for the history: the name of the token."""
+    access: AccessToken = request.scope.get(ACCESS, NO_TOKEN)
+    return access.name
+
+
+def about_for(request: Request, about: dict[str, Any]) -> dict[str, Any]:
+    """What pages say of the collection, to one whose token may only read, or not learn again."""
+    access: AccessToken = request.scope.get(ACCESS, NO_TOKEN)
+    may_change = not about["read_only"] and access.allows("label")
+    return {**about, "read_only": not may_change, "may_learn": may_change and access.allows("admin")}
 
 
 def _place(path: str) -> dict[str, Any]:
@@ -195,6 +223,8 @@ async def on_error(request: Request, error: Exception) -> Response:
         status, message = 409, str(error)
     elif isinstance(error, NotSure):
         status, message = 409, error.what
+    elif isinstance(error, Forbidden):
+        status, message = 403, str(error)
     elif isinstance(error, Overloaded):
         status, message = 503, str(error)
     elif isinstance(error, InputError):
@@ -211,7 +241,7 @@ async def about_if_possible(request: Request) -> dict[str, Any] | None:
     """What every page says of the collection; None where that cannot be read."""
     try:
         served = served_by(request)
-        return await served.run(served.about)
+        return about_for(request, await served.run(served.about))
     except Exception:  # the error that is being shown may be the cause
         return None
 
@@ -221,5 +251,5 @@ def error_response(request: Request, message: str, status: int, about: dict[str,
     headers = {"Retry-After": "1"} if status == 503 else {}
     if wants_json(request):
         return JSONResponse({"error": message}, status, headers)
-    page = templates.get_template("error.html").render(about=about, message=message, **_place(request.url.path))
+    page = rendered(request, templates.get_template("error.html"), about=about, message=message)
     return HTMLResponse(page, status, headers)

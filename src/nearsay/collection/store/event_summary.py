@@ -42,8 +42,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
     if kind == "relabel":
         changes = label_changes(n_items, before, after)
         if "keywords" not in after and all(old == new for old, new, _ in changes):
-            labels, counts = [_name(new) for _, new, _ in changes], [n for *_, n in changes]
-            return f"confirm {_counted(labels, counts) if len(labels) > 1 else f'{labels[0]} of {items}'}"
+            labels, numbers = [_name(new) for _, new, _ in changes], [n for *_, n in changes]
+            return f"confirm {_counted(labels, numbers) if len(labels) > 1 else f'{labels[0]} of {items}'}"
         changes_in_words = [
             f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes
         ]

@@ -25,6 +25,8 @@ LARGEST = 1e30
 LONGEST_NAME = 4096
 # Characters of an invalid name that the error repeats.
 NAME_SHOWN = 40
+# In shorter names one letter makes another word.
+SHORTEST_TYPED = 5
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
@@ -195,3 +197,40 @@ def _text(value: Any, what: str) -> str:
         cut = "…" if len(value) > NAME_SHOWN else ""
         raise InputError(f"{what} {fault}: {value[:NAME_SHOWN]!r}{cut}. Correct it first.")
     return str(value)
+
+
+def check_no_typo(label: str, known: Iterable[str]) -> None:
+    """Refuse a new label that is one typing error away from one that is there.
+
+    >>> check_no_typo("Animals and Nature", ["Animal & Nature", "Food"])
+    >>> check_no_typo("Animls", ["Animals"])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: 'Animls' is a new label. Did you mean 'Animals'? Pass new_label=True to take it as it is.
+    """
+    labels = list(known)
+    if label in labels:
+        return
+    near = next((each for each in labels if is_typo(label, each)), None)
+    if near is not None:
+        raise InputError(f"{label!r} is a new label. Did you mean {near!r}? Pass new_label=True to take it as it is.")
+
+
+def is_typo(one: str, other: str) -> bool:
+    """Whether two names differ by case, spaces, or one letter that is wrong, missing, too much or swapped.
+
+    Digits tell names apart, and so does a letter in names of fewer than five.
+
+    >>> is_typo("owls", "Owls"), is_typo("animlas", "animals"), is_typo("class 1", "class 2"), is_typo("oak", "oat")
+    (True, True, False, False)
+    """
+    a, b = ("".join(name.casefold().split()) for name in (one, other))
+    if a == b:
+        return True
+    if min(len(a), len(b)) < SHORTEST_TYPED or abs(len(a) - len(b)) > 1:
+        return False
+    start = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    a, b = a[start:], b[start:]
+    if any(mark.isdigit() for mark in (a[:1] + b[:1])):
+        return False
+    swapped = len(a) > 1 and len(b) > 1 and a[0] == b[1] and a[1] == b[0] and a[2:] == b[2:]
+    return a[1:] == b[1:] or a[1:] == b or a == b[1:] or swapped

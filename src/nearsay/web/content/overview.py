@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -64,28 +65,32 @@ def overview_of(served: ServedCollection, caches: PageCaches) -> dict[str, Any]:
     """Figures, typical items, accuracy in past cases, and what to do next; ``counting`` while some of it is counted."""
     collection, labels = served.collection, row_labels(served.collection)
     known = figures(labels)
-    known["has_keywords"] = any(islice(collection.items.columns["keywords"], COUNTED_UP_TO))
+    known["n_keywords"] = sum(map(bool, islice(collection.items.columns["keywords"], COUNTED_UP_TO)))
     learned = collection.learned
-    strip = _strip(served, _typical(caches, known)) if known["n_items"] else []
+    # What needs something learned is not begun here: learning may take long, and holds up everybody.
+    counted = learned is not None and 0 < known["n_items"] <= COUNTED_UP_TO
+    typical = _typical(caches, known, counted)
     numbers: dict[str, int | None] = {"mistakes": 0, "duplicates": 0}
-    if known["n_labeled"] and known["n_items"] <= COUNTED_UP_TO:
+    if known["n_labeled"] and counted:
         numbers = {"mistakes": _number(caches.mistakes), "duplicates": _number(caches.duplicates)}
     todo = to_do(known, numbers["mistakes"], numbers["duplicates"], bool(learned is not None and learned.stale))
     return {
         "figures": known,
-        "strip": strip,
+        "strip": _strip(served, typical or []),
         "accuracy": None if learned is None or not known["n_labeled"] else learned.record,
         "todo": todo,
-        "counting": None in numbers.values(),
+        "counting": None in numbers.values() or typical is None,
     }
 
 
-def _typical(caches: PageCaches, known: dict[str, Any]) -> list[tuple[str | None, int, list[int]]]:
+def _typical(
+    caches: PageCaches, known: dict[str, Any], counted: bool
+) -> Sequence[tuple[str | None, int, list[int]]] | None:
     """Typical items of classes; of groups where nothing has a label. None while they are computed."""
     if known["n_classes"]:
-        return [*(caches.typical.get(WAIT) or [])]
-    groups = caches.groups.get(WAIT) or [] if known["n_items"] <= COUNTED_UP_TO else []
-    return [(None, len(rows), rows[:TYPICAL].tolist()) for rows in groups[:CLASSES]]
+        return caches.typical.get(WAIT)
+    groups = caches.groups.get(WAIT) if counted else []
+    return None if groups is None else [(None, len(rows), rows[:TYPICAL].tolist()) for rows in groups[:CLASSES]]
 
 
 def _number(cache: BackgroundCache[Any]) -> int | None:
@@ -97,15 +102,17 @@ def _number(cache: BackgroundCache[Any]) -> int | None:
     return None if listed is None else listed[0] if isinstance(listed, tuple) else len(listed)
 
 
-def _strip(served: ServedCollection, typical: list[tuple[str | None, int, list[int]]]) -> list[dict[str, Any]]:
+def _strip(served: ServedCollection, typical: Sequence[tuple[str | None, int, list[int]]]) -> list[dict[str, Any]]:
     """Typical items as they are shown."""
-    strip = []
+    strip: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for label, n, rows in typical:
         items = [with_state(item) for item in served.collection.store.items_of(rows)]
         for item in items:
             del item["details"]  # visitors need no paths of this machine
         strip.append({"label": label, "n_items": n, "items": items})
-    served.add_sketches([item for each in strip for item in each["items"]])
+        shown += items
+    served.add_sketches(shown)  # in one scale
     return strip
 
 
@@ -117,7 +124,7 @@ def to_do(
     todo: list[dict[str, Any]] = []
     if not n_items:
         return todo
-    if not n_labeled and not figures.get("has_keywords"):
+    if not n_labeled and not figures["n_keywords"]:
         why = "Nothing is labeled yet. Label a few typical items, and answers begin."
         todo.append({"what": "Label the first items", "why": why, "page": "/next"})
         why = "Items that lie together, labeled at a stroke."

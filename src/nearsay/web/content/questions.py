@@ -14,10 +14,9 @@ import numpy as np
 from nearsay.collection.ingest.picture_files import small_copy
 from nearsay.collection.ingest.table_encoding import parsed_row
 from nearsay.collection.state.live_views import checked_queries
-from nearsay.data.tables.columns import is_number
 from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
-from nearsay.web.content.recent import Recent
+from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.served_collection import ServedCollection, as_vector
 from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import check_picture
@@ -94,17 +93,7 @@ class RecentQuestions:
 
     def of_cells(self, served: ServedCollection, cells: dict[str, str], name: str = "a new row") -> Question:
         """A row by its cells."""
-        table, names = served.collection.table, column_names(served.collection) or []
-        unknown = [column for column in cells if column not in names]
-        if unknown:
-            raise InputError(f"There is no column {unknown[0][:80]!r}. The columns: {', '.join(names)}.")
-        if table is not None:
-            X = checked_queries(table.encoded([cells]), served.collection.n_columns)
-        else:
-            empty = [column for column in names if not is_number(cells.get(column, ""))]
-            if empty:
-                raise InputError(f"Column {empty[0]!r} needs a number; got {cells.get(empty[0], '')[:40]!r}.")
-            X = checked_queries([[float(cells[column]) for column in names]], len(names))
+        X = served.vector_of(cells)
         key = hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:32]
         return self._keep(Question(key, X, None, name, cells))
 

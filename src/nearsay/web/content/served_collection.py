@@ -21,7 +21,9 @@ from nearsay.collection.answers import Answer, in_words
 from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.collection.ingest.text_description import TextDescription
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.live_views import checked_queries
 from nearsay.collection.state.state_tracker import LEARNED
+from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.batched_questions import QuestionBatcher
@@ -254,6 +256,19 @@ class ServedCollection:
         if self._table_rows is None or self._table_rows[0] != key:
             self._table_rows = key, TableRows.of(self.collection)
         return self._table_rows[1]
+
+    def vector_of(self, cells: dict[str, str]) -> np.ndarray:
+        """A row by its cells as a vector (1, n_columns)."""
+        table, names = self.collection.table, column_names(self.collection) or []
+        unknown = [column for column in cells if column not in names]
+        if unknown:
+            raise InputError(f"There is no column {unknown[0][:80]!r}. The columns: {', '.join(names)}.")
+        if table is not None:
+            return checked_queries(table.encoded([cells]), self.collection.n_columns)
+        wrong = [column for column in names if not is_number(cells.get(column, ""))]
+        if wrong:
+            raise InputError(f"Column {wrong[0]!r} needs a number; got {cells.get(wrong[0], '')[:40]!r}.")
+        return checked_queries([[float(cells[column]) for column in names]], len(names))
 
     def compared(self, answer: dict[str, Any], cells: dict[str, str]) -> dict[str, Any]:
         """The answer about a row of a table, with how each neighbor is like it."""

@@ -56,7 +56,7 @@ class RowColumn:
         """Whether two cells differ so much that it is worth showing."""
         if one["at"] is None or other["at"] is None:
             return bool(one["text"] != other["text"])
-        return abs(one["at"] - other["at"]) > APART
+        return abs(float(one["at"]) - float(other["at"])) > APART
 
     def _number(self, text: str | None) -> float | None:
         if text is None or text == "" or (self.column is not None and not isinstance(self.column, NumberColumn)):

@@ -14,14 +14,14 @@ from nearsay.collection.ingest.picture_files import picture_path, small_copy
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
 from nearsay.web.content.drawings import spark, tree_drawing
-from nearsay.web.content.item_names import first_ids
+from nearsay.web.content.item_filters import first_ids
 from nearsay.web.content.overview import overview_of
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.questions import Question, RecentQuestions
 from nearsay.web.content.served_collection import ACCURACIES, ACCURACY, ServedCollection
 from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import safe_name
-from nearsay.web.parameters import FILE, NUMBER, SHARE, TEXT, PageRoute, Takes, one_of, twins
+from nearsay.web.parameters import FILE, NUMBER, SHARE, TEXT, PageRoute, Takes, fields_of, one_of, twins
 from nearsay.web.rendering import respond, served_by, wants_json
 
 MOST_SUGGESTED = 20
@@ -86,11 +86,11 @@ def _drawn(served: ServedCollection, data: dict[str, Any], question: Question | 
         "labels_sent": LABELS_SENT,
         "first_shown": FIRST_SHOWN,
         "columns_shown": COLUMNS_SHOWN,
-        "fields": fields_of(served, data["item"], question),
+        "fields": row_fields(served, data["item"], question),
     }
 
 
-def fields_of(
+def row_fields(
     served: ServedCollection, item: dict[str, Any] | None = None, question: Question | None = None
 ) -> list[dict[str, Any]] | None:
     """A field for each column of a row, with what an item or a question has there; None where columns have no names."""
@@ -129,7 +129,7 @@ async def starting_data(request: Request) -> dict[str, Any]:
     """What the collection is, what to do next, and the form for a question."""
     served, caches = served_by(request), request.app.state.caches
     known = await served.run(overview_of, served, caches)
-    fields = None if wants_json(request) else await served.run(fields_of, served)
+    fields = None if wants_json(request) else await served.run(row_fields, served)
     return {**known, "n_columns": served.collection.n_columns, "fields": fields, "columns_shown": COLUMNS_SHOWN}
 
 
@@ -151,7 +151,7 @@ async def put_question(request: Request) -> Response:
     """Take a picture, a sentence, a row or the name of an item, and lead to the answer."""
     served, questions = served_by(request), request.app.state.questions
     n_cells = len(column_names(served.collection) or ())
-    async with request.form(max_files=1, max_fields=20 + n_cells, max_part_size=2**20) as form:
+    async with fields_of(request, max_files=1, max_fields=20 + n_cells) as form:
         picture, text = form.get("picture"), form.get("text")
         typed = text.strip() if isinstance(text, str) else ""
         cells = {
@@ -236,7 +236,7 @@ def _copy(served: ServedCollection, id: str, side: int) -> bytes | None:
 ROUTES = [
     PageRoute("/", ask, ASK),
     *twins("/ask", ask, ASK),
-    *twins("/ask", put_question, QUESTION, "POST"),
+    *twins("/ask", put_question, QUESTION, "POST", role="read"),
     PageRoute("/find.json", find, SEARCH),
     PageRoute("/labels.json", labels, SEARCH),
     PageRoute("/picture", picture, PICTURE),

@@ -17,15 +17,14 @@ from starlette.responses import RedirectResponse, Response
 from nearsay.collection.answers import Answer
 from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
-from nearsay.web.content.recent import Recent
+from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.review_queue import FORMATS, exported, settled, settled_items
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import MOST_FILES, answer_upload, keep_upload, read_pictures, read_rows, safe_name
 from nearsay.web.parameters import FILE, TEXT, PageRoute, Takes, one_of, several, twins
-from nearsay.web.rendering import check_writable, respond, served_by, wants_json
+from nearsay.web.rendering import author_of, check_writable, respond, served_by, wants_json
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
 
-WHO = "the page"
 MOST_BATCHES = 8
 SIDE = 192
 PATIENCE = 1.0
@@ -91,14 +90,14 @@ class Batches:
         return [batch.to_dict() for batch in reversed(self._batches.values())]
 
     def start(
-        self, jobs: Jobs, served: ServedCollection, files: list[tuple[str, Path]], folder: str, keep: bool
+        self, jobs: Jobs, served: ServedCollection, files: list[tuple[str, Path]], folder: str, keep: bool, who: str
     ) -> Job:
         """Answer uploaded files in the background; ``folder``, which holds them, is removed at the end."""
         title = safe_name(files[0][0]) if len(files) == 1 else f"{len(files)} files"
         batch = UploadedBatch(secrets.token_urlsafe(12), title, keep, of_pictures=served.of_pictures)
 
         def work(job: Job) -> None:
-            _fill(batch, served, files, job)
+            _fill(batch, served, files, job, who)
             self._batches.put(batch.key, batch)
 
         def ended() -> None:
@@ -107,7 +106,7 @@ class Batches:
         return jobs.start("batch", f"Labeling {title}", f"/review?batch={batch.key}", work, ended)
 
 
-def _fill(batch: UploadedBatch, served: ServedCollection, files: list[tuple[str, Path]], job: Job) -> None:
+def _fill(batch: UploadedBatch, served: ServedCollection, files: list[tuple[str, Path]], job: Job, who: str) -> None:
     collection = served.collection
     with stoppable(job.check):
         if batch.of_pictures:
@@ -122,7 +121,7 @@ def _fill(batch: UploadedBatch, served: ServedCollection, files: list[tuple[str,
         answer_upload(collection, upload, None if batch.of_pictures else job.progress)
     job.progress(len(upload.ids), len(upload.ids))
     if batch.kept:
-        keep_upload(collection, upload, WHO)
+        keep_upload(collection, upload, who)
     batch.ids, batch.answers, batch.pictures = upload.ids, upload.answers, upload.small
     batch.problems = [problem.to_dict() for problem in upload.problems]
     batch.ready = True
@@ -149,7 +148,7 @@ async def upload(request: Request) -> Response:
     except HTTPException as error:
         raise InputError(f"At most {MOST_FILES} files are accepted at once. {error.detail}") from None
     try:
-        job = request.app.state.batches.start(jobs_of(request), served, files, folder, keep)
+        job = request.app.state.batches.start(jobs_of(request), served, files, folder, keep, author_of(request))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -17,9 +17,8 @@ from nearsay.web.content.item_filters import STATES, ItemFilter, RowLabels, matc
 from nearsay.web.content.label_doubts import LabelDoubts
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, with_state
-from nearsay.web.pages.correcting import WHO
 from nearsay.web.parameters import NUMBER, PLACE, ROWS, SHARE, TEXT, YES, Takes, one_of, several, twins
-from nearsay.web.rendering import check_writable, done, respond, served_by, wants_json
+from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
 
 PAGE, CARDS = 60, 24
 # Of long lists of labels so many are suggested.
@@ -237,11 +236,11 @@ async def label_many(request: Request) -> Response:
     """Give many items one label, as one event: ``id`` once for each, or ``rows`` with commas between."""
     served = served_by(request)
     check_writable(served)
-    fields = await LABEL_MANY.read_form(request, max_fields=100_000)
-    return done(request, fields["back"] or "/items", await served.run(_label_many, served, fields))
+    fields, who = await LABEL_MANY.read_form(request, max_fields=100_000), author_of(request)
+    return done(request, fields["back"] or "/items", await served.run(_label_many, served, fields, who))
 
 
-def _label_many(served: ServedCollection, fields: dict[str, Any]) -> dict[str, Any]:
+def _label_many(served: ServedCollection, fields: dict[str, Any], who: str) -> dict[str, Any]:
     """Label items; refused if one of them was changed since ``version``, the one shown on the page."""
     store, label, version = served.collection.store, fields["label"].strip(), fields["version"]
     given = [store.item(id) for id in dict.fromkeys(fields["id"])]
@@ -253,7 +252,7 @@ def _label_many(served: ServedCollection, fields: dict[str, Any]) -> dict[str, A
         raise InputError("label is missing.")
     if len(ids) > SURE_UP_TO and not fields["sure"]:
         raise InputError(f"This labels {len(ids):,} items {label!r}. Send sure=yes to confirm.")
-    relabel = partial(served.collection.relabel, ids, [label] * len(ids), who=WHO)
+    relabel = partial(served.collection.relabel, ids, [label] * len(ids), who=who)
     event = served.change_many(list(items.values()), version, relabel)
     shown = event if version is None or event == version + 1 else version
     return {"event": event, "items": len(ids), "label": label, "version": shown}

@@ -11,10 +11,9 @@ from starlette.responses import Response
 from nearsay.errors import InputError, NotSure
 from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.parameters import NUMBER, TEXT, YES, Takes, one_of, twins
-from nearsay.web.rendering import check_writable, done, page_here, respond, served_by
+from nearsay.web.parameters import NUMBER, TEXT, YES, Takes, fields_of, one_of, twins
+from nearsay.web.rendering import author_of, check_writable, done, page_here, respond, served_by
 
-WHO = "the page"
 EVENTS_SHOWN = 100
 # Items of an event that are named.
 ITEMS_NAMED = 3
@@ -32,22 +31,27 @@ async def change(request: Request) -> Response:
     """Change one item; refused if its state differs from ``state``, the one shown on the page."""
     served = served_by(request)
     check_writable(served)
-    async with request.form(max_files=0, max_fields=20) as form:
+    async with fields_of(request) as form:
         fields = CHANGE.parse(form)
         words = form.get("keywords")  # none at all is a change too
     keywords = None if words is None else [word.strip() for word in str(words).split(",") if word.strip()]
-    result = await served.run(_change_and_ask, served, request.app.state.questions, fields, keywords)
+    questions = request.app.state.questions
+    result = await served.run(_change_and_ask, served, questions, fields, keywords, author_of(request))
     return done(request, result["see"], result)
 
 
 def _change_and_ask(
-    served: ServedCollection, questions: RecentQuestions, fields: dict[str, Any], keywords: list[str] | None
+    served: ServedCollection,
+    questions: RecentQuestions,
+    fields: dict[str, Any],
+    keywords: list[str] | None,
+    who: str,
 ) -> dict[str, Any]:
     """Make a change, with the answer on its page before and after: each once, the latter kept for that page."""
     back = fields["back"] or "/"
     subject = _subject_of(back)
     before = _answer(served, questions, subject, slider=False)
-    result = _change(served, fields, keywords)
+    result = _change(served, fields, keywords, who)
     if before is None:
         return {**result, "see": back}
     after = _answer(served, questions, subject, slider=True)
@@ -90,7 +94,7 @@ def _before_and_after(before: dict[str, Any], after: dict[str, Any]) -> dict[str
     return {"before": short[0], "after": short[1], "shares": shares}
 
 
-def _change(served: ServedCollection, fields: dict[str, Any], keywords: list[str] | None) -> dict[str, Any]:
+def _change(served: ServedCollection, fields: dict[str, Any], keywords: list[str] | None, who: str) -> dict[str, Any]:
     collection, id, action = served.collection, fields["id"], fields["do"] or "relabel"
     label, words = (fields["label"] or "").strip(), None if keywords is None else [keywords]
     if action == "relabel" and fields["label"] is None:
@@ -98,10 +102,10 @@ def _change(served: ServedCollection, fields: dict[str, Any], keywords: list[str
     if action == "keywords" and words is None:
         raise InputError("keywords is missing.")
     actions = {
-        "relabel": lambda: collection.relabel([id], [label], words, who=WHO),
-        "keywords": lambda: collection.set_keywords([id], words or [[]], who=WHO),
-        "confirm": lambda: collection.confirm([id], who=WHO),
-        "forget": lambda: collection.forget([id], who=WHO),
+        "relabel": lambda: collection.relabel([id], [label], words, who=who),
+        "keywords": lambda: collection.set_keywords([id], words or [[]], who=who),
+        "confirm": lambda: collection.confirm([id], who=who),
+        "forget": lambda: collection.forget([id], who=who),
     }
     return served.change(id, fields["state"], actions[action], gone=action == "forget")
 
@@ -113,7 +117,9 @@ async def undo(request: Request) -> Response:
     fields = await UNDO.read_form(request)
     back = fields["back"] or "/history"
     try:
-        number = await served.run(served.undo, fields["event"], fields["version"], WHO, sure=bool(fields["sure"]))
+        number = await served.run(
+            served.undo, fields["event"], fields["version"], author_of(request), sure=bool(fields["sure"])
+        )
     except NotSure as error:
         data = {"error": error.what, "event": error.event, "n_items": error.n_items, "back": page_here(back)}
         return await respond(request, "sure.html", data, 409)

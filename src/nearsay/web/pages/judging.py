@@ -14,7 +14,7 @@ from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.core.cancellation import stoppable
 from nearsay.reports.evaluation import TARGET
 from nearsay.reports.svg_charts import case_table_svg, confusion_svg, curve_svg, reliability_svg
-from nearsay.web.content.recent import Recent
+from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.parameters import SHARE, Takes, share, twins
 from nearsay.web.rendering import respond, served_by, wants_json

@@ -15,9 +15,8 @@ from nearsay.errors import InputError
 from nearsay.web.content.questions import Question
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import Upload, free_id, keep_upload, stored_name
-from nearsay.web.pages.correcting import WHO
 from nearsay.web.parameters import NOTHING, TEXT, Takes, twins
-from nearsay.web.rendering import check_writable, done, respond, served_by, wants_json
+from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
 from nearsay.web.server.jobs import Job, jobs_of
 
 PATIENCE = 1.0
@@ -34,26 +33,26 @@ async def keep(request: Request) -> Response:
     label = fields["label"].strip()
     if not label:
         raise InputError("label is missing.")
-    id, event = await served.run(_keep, served, question, label)
+    id, event = await served.run(_keep, served, question, label, author_of(request))
     questions.remember_kept(event, id)
     return done(request, f"/ask?{urlencode({'id': id, 'event': event})}", {"id": id, "event": event, "label": label})
 
 
-def _keep(served: ServedCollection, question: Question, label: str) -> tuple[str, int]:
+def _keep(served: ServedCollection, question: Question, label: str, who: str) -> tuple[str, int]:
     collection, taken = served.collection, set(served.collection.items.row_of)
     upload = Upload([], question.X, [])
     if question.content is None:
         kind = "text" if question.text is not None else "row"
         upload.ids = [free_id(f"new {kind}", question.key, taken | {f"new {kind}"})]
         upload.details = [{"text": question.text}] if question.text is not None else [dict(question.cells or {})]
-        event = keep_upload(collection, upload, WHO, [label])
+        event = keep_upload(collection, upload, who, [label])
     else:
         upload.ids = [free_id(question.name, question.key, taken)]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "picture"
             path.write_bytes(question.content)
             upload.files = {upload.ids[0]: (path, stored_name(path))}
-            event = keep_upload(collection, upload, WHO, [label])
+            event = keep_upload(collection, upload, who, [label])
     assert event is not None
     return upload.ids[0], event
 
@@ -63,22 +62,22 @@ async def learn(request: Request) -> Response:
     served = served_by(request)
     check_writable(served)
     await NOTHING.read_form(request)
-    job = jobs_of(request).start("learning", "Learning again", "/", _learning(served))
+    job = jobs_of(request).start("learning", "Learning again", "/", _learning(served, author_of(request)))
     if wants_json(request):
         return await respond(request, "job.html", {"job": job.to_dict()}, 202)
     quick = await served.run(job.wait, PATIENCE) and job.state == "done"
     return RedirectResponse("/" if quick else f"/jobs/{job.key}", 303)
 
 
-def _learning(served: ServedCollection) -> Any:
+def _learning(served: ServedCollection, who: str) -> Any:
     def work(job: Job) -> None:
         collection = served.collection
         collection.state()  # all rows are read before
         with stoppable(job.check):
             learned = collection.tracker.learn()
-        collection.learn(learned=learned, who=WHO)
+        collection.learn(learned=learned, who=who)
 
     return work
 
 
-ROUTES = [*twins("/keep", keep, KEEP, "POST"), *twins("/learn", learn, NOTHING, "POST")]
+ROUTES = [*twins("/keep", keep, KEEP, "POST"), *twins("/learn", learn, NOTHING, "POST", role="admin")]

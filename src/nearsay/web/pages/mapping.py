@@ -26,7 +26,8 @@ async def show(request: Request) -> Response:
     """The page around the map: how many items each label has, and the address of the points."""
     served = served_by(request)
     layout, color = _settings(request)
-    groups = await served.run(caches_of(request).groups.get) if color == "groups" else []
+    grouped = color == "groups" and len(served.collection) > 0
+    groups = await served.run(caches_of(request).groups.get) if grouped else []
     most = 10**9 if wants_json(request) else LABELS_LISTED
     return await respond(request, "map.html", await served.run(_about, served, layout, color, groups or [], most))
 

@@ -13,9 +13,9 @@ from nearsay.errors import InputError
 from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.review_queue import SURE, check_label, least_sure, review_line, sure_of, to_review
 from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
-from nearsay.web.pages.batches import WHO, UploadedBatch
+from nearsay.web.pages.batches import UploadedBatch
 from nearsay.web.parameters import NUMBER, PLACE, TEXT, Takes, one_of, twins
-from nearsay.web.rendering import check_writable, done, respond, served_by
+from nearsay.web.rendering import author_of, check_writable, done, respond, served_by
 
 SHOWN = 60
 REVIEW = Takes(query={"batch": TEXT, "last": NUMBER})
@@ -75,7 +75,7 @@ async def decide(request: Request) -> Response:
     batch: UploadedBatch | None = request.app.state.batches.get(key) if key else None
     if batch is None or batch.kept:
         check_writable(served)
-        result = await served.run(_decide, served, batch, fields)
+        result = await served.run(_decide, served, batch, fields, author_of(request))
     else:
         result = await served.run(_decide_unkept, served, batch, fields)
     back = {**({"batch": key} if key else {}), **({"last": result["event"]} if fields["do"] != "undo" else {})}
@@ -90,21 +90,21 @@ def _action(fields: dict[str, Any]) -> str:
     return str(fields["do"] or "accept")
 
 
-def _decide(served: ServedCollection, batch: UploadedBatch | None, fields: dict[str, Any]) -> dict[str, Any]:
+def _decide(served: ServedCollection, batch: UploadedBatch | None, fields: dict[str, Any], who: str) -> dict[str, Any]:
     collection, id, action = served.collection, fields["id"] or "", _action(fields)
     if action == "undo":
-        return {"event": served.undo(_event(fields), None, WHO)}
+        return {"event": served.undo(_event(fields), None, who)}
     if action == "accept-sure":
         ids = to_review(collection, None if batch is None else batch.ids, 0)["sure"]
         if not ids:
             raise InputError(f"No label that waits is at least {SURE:.0%} probable.")
         items = [served.item(each) for each in ids]
-        event = served.change_many(items, fields["version"], lambda: collection.confirm(ids, who=WHO))
+        event = served.change_many(items, fields["version"], lambda: collection.confirm(ids, who=who))
         return {"event": event, "n_items": len(ids)}
     if action == "accept":
-        return served.change(id, fields["state"], lambda: collection.confirm([id], who=WHO))
+        return served.change(id, fields["state"], lambda: collection.confirm([id], who=who))
     label = _label(fields)
-    return served.change(id, fields["state"], lambda: collection.relabel([id], [label], who=WHO))
+    return served.change(id, fields["state"], lambda: collection.relabel([id], [label], who=who))
 
 
 def _decide_unkept(served: ServedCollection, batch: UploadedBatch, fields: dict[str, Any]) -> dict[str, Any]:

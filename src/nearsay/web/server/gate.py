@@ -8,11 +8,11 @@ Headers tell the browser that pages need no other host.
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import re
-import secrets
+from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
+from time import perf_counter
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import anyio
@@ -21,7 +21,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nearsay.web.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Sessions
 from nearsay.web.rendering import UNEXPECTED, error_response
+from nearsay.web.server.traffic import Traffic
 
 # A batch of pictures; single ones are limited by what they decode to.
 MOST_BYTES = 64 * 2**20
@@ -48,16 +50,20 @@ class Gate:
 
     Parameters
     ----------
-    token : the secret of the printed address; None for no access control.
+    tokens : who may come in, and what each may do; none for no access control.
     hosts : host names of the server, in addition to localhost and plain addresses.
+    root : the path that a proxy serves the page at.
+    traffic : counts requests and writes the access log.
     """
 
-    def __init__(self, app: ASGIApp, token: str | None, hosts: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, tokens: Sequence[AccessToken], hosts: tuple[str, ...], root: str, traffic: Traffic
+    ) -> None:
         self._app = app
-        self._token = token
+        self._sessions = Sessions(tokens) if tokens else None
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
-        # The cookie is not the token, so that the token is not in every request.
-        self._session = secrets.token_urlsafe(32)
+        self._root = root.rstrip("/")
+        self._traffic = traffic
         self.bytes_held = 0  # by the bodies of all requests in progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,25 +73,31 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        started = False
+        started, status, n_bytes, since = False, 500, 0, perf_counter()
+        scope[ROOT] = self._root
+        if self._root and (scope["path"] + "/").startswith(self._root + "/"):  # the proxy left it in
+            scope["path"] = scope["path"].removeprefix(self._root) or "/"
 
         async def with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal started, status, n_bytes
+            n_bytes += len(message.get("body", b""))
             if message["type"] == "http.response.start":
-                started = True
+                started, status = True, message["status"]
                 headers = MutableHeaders(scope=message)
+                if headers.get("location", "").startswith("/"):
+                    headers["Location"] = self._root + headers["Location"]
                 for name, value in HEADERS.items():
                     headers[name] = value
                 # Pictures too: nothing stays in the browser for those who may no longer see it.
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        refused = self._refused(scope, Headers(scope=scope))
-        if refused is not None:
-            await refused(scope, receive, with_headers)
-            return
         body = Body(receive, self)
         try:
+            refused = self._refused(scope, Headers(scope=scope))
+            if refused is not None:
+                await refused(scope, receive, with_headers)
+                return
             await self._app(scope, body, with_headers)
         except BodyRefused as refusal:
             if not started:
@@ -99,6 +111,7 @@ class Gate:
             raise
         finally:
             body.give_back()
+            self._traffic.record(scope, status, perf_counter() - since, n_bytes)
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         if not self._known_host(headers.get("host", "")):
@@ -108,33 +121,41 @@ class Gate:
             return PlainTextResponse("Content-Length must be a number.", 400)
         if len(length) > 15 or int(length) > MOST_BYTES:
             return PlainTextResponse("This is too large.", 413)
-        if self._token is None:
+        if scope["path"] == "/health" and scope["method"] in SAFE:
+            return None
+        if self._sessions is None:
+            scope[ACCESS] = NO_TOKEN
             return None if self._same_site(scope, headers) else PlainTextResponse("Not from this page.", 403)
         given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if "token" in given and scope["method"] in SAFE:
-            return self._exchanged(scope, headers, given)
+            return self._exchanged(self._sessions, scope, headers, given)
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return None if _equal(bearer, self._token) else PlainTextResponse("Wrong token.", 403)
-        if not self._has_cookie(headers):
+            scope[ACCESS] = self._sessions.of_token(bearer)
+            return PlainTextResponse("Wrong token.", 403) if scope[ACCESS] is None else None
+        scope[ACCESS] = self._of_cookie(self._sessions, headers)
+        if scope[ACCESS] is None:
             return PlainTextResponse("Open the address that nearsay serve printed: it holds a token.", 403)
         return None if self._same_site(scope, headers) else PlainTextResponse("Not from this page.", 403)
 
-    def _exchanged(self, scope: Scope, headers: Headers, given: dict[str, str]) -> Response:
-        if not _equal(given.pop("token"), self._token or ""):
+    @staticmethod
+    def _exchanged(sessions: Sessions, scope: Scope, headers: Headers, given: dict[str, str]) -> Response:
+        token = sessions.of_token(given.pop("token"))
+        if token is None:
             return PlainTextResponse("Wrong token.", 403)
         query = f"?{urlencode(given)}" if given else ""
         # Two slashes at the start would lead to another host.
         answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + query, 303)
-        answer.set_cookie(_cookie_name(headers), self._session, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(_cookie_name(headers), sessions.session(token), httponly=True, samesite="strict", path="/")
         return answer
 
-    def _has_cookie(self, headers: Headers) -> bool:
+    @staticmethod
+    def _of_cookie(sessions: Sessions, headers: Headers) -> AccessToken | None:
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers))
         except CookieError:
-            return False
-        return cookie is not None and _equal(cookie.value, self._session)
+            return None
+        return None if cookie is None else sessions.of_session(cookie.value)
 
     def _known_host(self, host: str) -> bool:
         """Whether the Host header is allowed: IP addresses are, unknown names are not (DNS rebinding)."""
@@ -223,7 +244,3 @@ def _cookie_name(headers: Headers) -> str:
     """Holds the port that the browser sees: cookies are shared by all ports of a host, and a page has its own."""
     host = HOST.fullmatch(headers.get("host", ""))
     return f"nearsay-{(host and host['port']) or 80}"
-
-
-def _equal(given: str, right: str) -> bool:
-    return hmac.compare_digest(given.encode(), right.encode())

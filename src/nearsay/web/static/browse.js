@@ -1,7 +1,7 @@
 // Lists of items: more of them as you scroll, those out of sight emptied, and changes without leaving the page.
 
-import { post, tell } from "/static/nearsay.js";
-import { count, select, selection, setHere, whenSelected } from "/static/selection.js";
+import { post, root, tell } from "./nearsay.js";
+import { count, select, selection, setHere, whenSelected } from "./selection.js";
 
 const grid = document.getElementById("grid");
 const IN_A_PAGE = 60;
@@ -114,7 +114,7 @@ async function showSelected() {
   const rows = [...selection].sort((a, b) => a - b);
   document.getElementById("count").textContent = rows.length ? `${count(rows.length)}.` : "Nothing is selected.";
   for (let start = 0; start < rows.length; start += IN_A_PAGE) {
-    const address = `/items?rows=${rows.slice(start, start + IN_A_PAGE).join(",")}`;
+    const address = `${root}/items?rows=${rows.slice(start, start + IN_A_PAGE).join(",")}`;
     const page = addPage(address, []);
     if (start) page.list.style.height = "80rem"; // a guess, until it is seen
     else await page.fill();
@@ -150,7 +150,7 @@ async function change(form, button) {
   tell(words[fields.do](), done.event);
   const tile = form.closest(".tile");
   if (tile) {
-    const [fresh] = (await tilesOf(`/items?row=${tile.dataset.row}`))?.tiles ?? [];
+    const [fresh] = (await tilesOf(`${root}/items?row=${tile.dataset.row}`))?.tiles ?? [];
     if (!fresh) return;
     tile.replaceWith(fresh);
     marked([fresh]);

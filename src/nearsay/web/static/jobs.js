@@ -1,5 +1,7 @@
 // Dropped files, the progress of a job, and the page that follows it.
 
+import { root } from "./nearsay.js";
+
 const number = (n) => n.toLocaleString("en");
 
 function words(job) {
@@ -9,12 +11,12 @@ function words(job) {
 }
 
 function follow(box) {
-  const source = new EventSource(`/jobs/${box.dataset.job}/events`);
+  const source = new EventSource(`${root}/jobs/${box.dataset.job}/events`);
   source.addEventListener("message", (event) => {
     const job = JSON.parse(event.data);
     if (["done", "failed", "canceled"].includes(job.state)) {
       source.close();
-      location.assign(job.state === "done" ? box.dataset.next : `/jobs/${job.key}`);
+      location.assign(job.state === "done" ? box.dataset.next : `${root}/jobs/${job.key}`);
       return;
     }
     const bar = box.querySelector("progress");

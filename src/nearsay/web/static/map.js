@@ -1,9 +1,9 @@
 // The map: move and zoom it, see the item under the pointer, draw around items to select them.
 
-import { tell } from "/static/nearsay.js";
-import { placesOf } from "/static/places.js";
-import { colorTables, drawPoints, radiusFor, rgb, rowAt, rowsWithin, wholeView } from "/static/points.js";
-import { count, select, selection, whenSelected } from "/static/selection.js";
+import { root, tell } from "./nearsay.js";
+import { placesOf } from "./places.js";
+import { colorTables, drawPoints, radiusFor, rgb, rowAt, rowsWithin, wholeView } from "./points.js";
+import { count, select, selection, whenSelected } from "./selection.js";
 
 const MOST_PICTURES = 300;
 const MOST_NAMES = 40;
@@ -186,7 +186,7 @@ function paintPictures(back) {
 async function items(rows) {
   const missing = rows.filter((row) => !known.has(row));
   for (let start = 0; start < missing.length; start += 60) {
-    const answer = await fetch(`/items.json?rows=${missing.slice(start, start + 60).join(",")}`);
+    const answer = await fetch(`${root}/items.json?rows=${missing.slice(start, start + 60).join(",")}`);
     if (!answer.ok) return;
     for (const item of (await answer.json()).items) known.set(item.row, item);
   }
@@ -203,7 +203,7 @@ async function wanted(rows) {
     if (pictures.has(row) || !known.has(row)) continue;
     const picture = new Image();
     picture.addEventListener("load", draw);
-    picture.src = `/picture?id=${encodeURIComponent(known.get(row).id)}`;
+    picture.src = `${root}/picture?id=${encodeURIComponent(known.get(row).id)}`;
     pictures.set(row, picture);
   }
   draw();
@@ -221,7 +221,7 @@ async function show(row, x, y) {
   const item = known.get(row);
   if (row !== pointed || !item) return;
   const parts = [];
-  if (map.dataset.pictures) parts.push(Object.assign(new Image(), { src: `/picture?id=${encodeURIComponent(item.id)}`, alt: "" }));
+  if (map.dataset.pictures) parts.push(Object.assign(new Image(), { src: `${root}/picture?id=${encodeURIComponent(item.id)}`, alt: "" }));
   if (item.text) parts.push(Object.assign(document.createElement("q"), { textContent: item.text.slice(0, 200) }));
   const label = document.createElement("p");
   label.append(Object.assign(document.createElement("strong"), { textContent: item.label ?? "no label" }));
@@ -305,7 +305,7 @@ canvas.addEventListener("pointerup", async (event) => {
     await show(row, event.offsetX, event.offsetY);
     if (row >= 0 && (event.pointerType === "mouse" || row === before)) {
       await items([row]);
-      if (known.has(row)) location.assign(`/ask?id=${encodeURIComponent(known.get(row).id)}`);
+      if (known.has(row)) location.assign(`${root}/ask?id=${encodeURIComponent(known.get(row).id)}`);
     }
   }
   line = [];

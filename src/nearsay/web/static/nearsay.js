@@ -2,6 +2,8 @@
 
 const messages = document.getElementById("messages");
 document.documentElement.classList.add("scripted");
+// The path that a proxy serves the page at.
+export const root = document.documentElement.dataset.root;
 
 export function percent(share) {
   if (share > 0 && share < 0.005) return "< 1 %";
@@ -34,7 +36,7 @@ export async function sure(words, yes) {
 export async function post(path, fields) {
   const body = new URLSearchParams(fields);
   try {
-    const answer = await fetch(path, { method: "POST", body });
+    const answer = await fetch(root + path, { method: "POST", body });
     const data = await answer.json().catch(() => ({ error: "The server sent an unexpected answer." }));
     if (answer.ok && data.event) document.dispatchEvent(new CustomEvent("changed", { detail: data.event }));
     if (answer.ok) return data;
@@ -111,7 +113,7 @@ function correcting() {
       event.preventDefault();
       const fields = Object.fromEntries(new FormData(form, event.submitter));
       const done = await post("/change.json", fields);
-      if (done) location.assign(done.see);
+      if (done) location.assign(root + done.see);
     });
   }
   document.getElementById("changed")?.focus();
@@ -130,7 +132,7 @@ function undoing() {
       const fields = Object.fromEntries(new FormData(form));
       if (many && !(await sure(`Undo this change of ${n.toLocaleString("en")} items?`, "Yes, undo it"))) return;
       const done = await post("/undo.json", many ? { ...fields, sure: "yes" } : fields);
-      if (done) location.assign(form.elements.back.value);
+      if (done) location.assign(root + form.elements.back.value);
     });
   }
 }
@@ -141,7 +143,7 @@ export async function suggest(field) {
   const [path, name] = "find" in field.dataset ? ["/find.json", "ids"] : ["/labels.json", "labels"];
   if (name === "labels" && !("more" in (field.list?.dataset ?? {}))) return;
   const mine = (requests += 1);
-  const answer = await fetch(`${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
+  const answer = await fetch(`${root}${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
   if (!answer?.ok || mine !== requests) return;
   const data = await answer.json();
   const options = name === "ids" ? data.items.map((item) => ({ value: item.id, label: item.name })) : data.labels.map((value) => ({ value }));

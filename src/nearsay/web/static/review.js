@@ -1,5 +1,5 @@
 // Review by keyboard: Enter accepts, typing corrects, arrows move, U takes the last decision back.
-import { post, suggest, tell } from "/static/nearsay.js";
+import { post, suggest, tell } from "./nearsay.js";
 
 const list = document.getElementById("review");
 const labels = () => [...document.querySelectorAll("#labels option")].map((each) => each.value);

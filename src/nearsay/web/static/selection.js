@@ -1,6 +1,6 @@
 // Which items are selected: kept between pages until this tab is closed, and labeled together.
 
-import { post, sure, tell } from "/static/nearsay.js";
+import { post, sure, tell } from "./nearsay.js";
 
 const name = `selected in ${document.querySelector(".brand a").textContent}`;
 const form = document.getElementById("bulk");

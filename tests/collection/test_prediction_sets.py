@@ -1,0 +1,89 @@
+"""What is sure: the fewest labels that hold the true one as often as asked for, with a taxonomy and without."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.learned import Learned, set_shares
+
+
+def reference_share(ahead, accuracy_in_percent):
+    """By the definition: as many cases as asked for, one more for the new one, sorted one by one."""
+    place = math.ceil((len(ahead) + 1) * accuracy_in_percent / 100 - 1e-9)
+    needed = sorted(ahead)[place - 1] if place <= len(ahead) else 0.0
+    return max(accuracy_in_percent / 100, needed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_set_holds_what_past_cases_needed(seed):
+    rng = np.random.default_rng(seed)
+    ahead = np.where(rng.random(150) < 0.6, 0.0, rng.random(150).round(2))[: rng.integers(1, 150)]
+    shares = set_shares(ahead)
+    for percent in range(1, 100):
+        expected = reference_share(ahead.tolist(), percent)
+        assert shares[percent - 1] == pytest.approx(expected, abs=1e-12)
+        place = math.ceil((len(ahead) + 1) * percent / 100 - 1e-9)
+        if place <= len(ahead):  # a class is in a set while those before it hold less than the share
+            assert (ahead < shares[percent - 1]).sum() >= place
+
+
+def reference_set(p, share):
+    """Classes from the most probable on, until they hold the share; the first of equals first."""
+    chosen, total = [], 0.0
+    for number in sorted(range(len(p)), key=lambda number: (-p[number], number)):
+        chosen.append(number)
+        total += p[number]
+        if total >= share - 1e-12:
+            break
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_set_is_the_smallest_that_holds_its_share(seed):
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, 5, size=6) + 1e-3
+    p = p / p.sum()
+    learned = Learned()
+    learned.set_shares = np.arange(1, 100) / 100
+    for accuracy in (0.5, 0.62, 0.9, 0.955, 0.99):
+        share = math.ceil(100 * accuracy - 1e-9) / 100
+        assert learned.prediction_set(p, accuracy).tolist() == reference_set(p.tolist(), share)
+
+
+def test_sets_of_new_items_hold_their_labels_as_often_as_asked(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def drawn(n):
+        labels = rng.integers(0, 4, n)
+        return rng.normal(size=(n, 3)) + labels[:, None] * [0.9, -0.6, 0.4], [f"class {label}" for label in labels]
+
+    X, labels = drawn(600)
+    Q, truth = drawn(600)
+    with LiveCollection.create(tmp_path / "c", 3) as collection:
+        collection.add([f"i{row}" for row in range(600)], X, labels)
+        sizes = []
+        for accuracy in (0.6, 0.8, 0.95):
+            answers = collection.label(Q, accuracy=accuracy)
+            right = np.mean([label in answer.set_ for answer, label in zip(answers, truth, strict=True)])
+            assert right >= accuracy - 3 * math.sqrt(accuracy * (1 - accuracy) / 300)
+            sizes.append(np.mean([len(answer.set_) for answer in answers]))
+            for answer in answers[:50]:
+                shown = [*answer.probabilities][: len(answer.set_)]
+                assert answer.set_[: len(shown)] == shown
+                assert answer.set_probability >= accuracy - 1e-9
+        assert sizes == sorted(sizes)
+        assert sizes[0] < sizes[-1]
+
+
+def test_an_answer_says_in_words_that_it_is_not_sure(tmp_path):
+    with LiveCollection.create(tmp_path / "c", 1) as collection:
+        X = [[0.1 * row] for row in range(40)]
+        collection.add([f"i{row}" for row in range(40)], X, [("oak", "elm")[row % 2] for row in range(40)])
+        answer = collection.label([[2.05]], accuracy=0.99)[0]
+        assert set(answer.set_) == {"oak", "elm"}
+        assert f"Not sure: {answer.set_[0]} or {answer.set_[1]}." in answer.text
+        assert not answer.is_sure
