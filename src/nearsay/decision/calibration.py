@@ -63,6 +63,8 @@ class Calibration:
     in_blocks : function, or None
         Gives what ``probabilities`` does not hold, as ``blocks`` does.
     groups : (n_calibration,) the number of the group of each row, or None where each is a group of its own.
+    rows : (n_calibration,) the number of each row among those given, of validation rows where there are some; None
+        where they are too many to be held.
     """
 
     estimator: Any
@@ -73,6 +75,7 @@ class Calibration:
     excess: float = 0.0
     in_blocks: Callable[[], Iterator[Block]] | None = None
     groups: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
     def blocks(self) -> Iterator[Block]:
         """(places among the calibration rows, their probabilities): each row once, in any order."""
@@ -165,7 +168,9 @@ def calibrate(
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
             return _proba_in_blocks(estimator, X, y)
-        return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group)
+        return Calibration(
+            estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group, rows=np.arange(len(y))
+        )
     if leaves_out:
         if group is not None and not has_fit_parameter(estimator, "groups"):
             return _cross_validated(estimator, X, y, GROUP_FOLDS, weights, group)
@@ -199,7 +204,7 @@ def _left_out(
         alone = np.bincount(place) == 1
     else:
         alone = np.bincount(np.unique(np.column_stack([place, group]), axis=0)[:, 0]) == 1
-    return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group)
+    return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group, rows=np.flatnonzero(counted))
 
 
 def _validated(
@@ -215,13 +220,13 @@ def _validated(
     if cv is not None:
         raise InputError(f"The promise is read from the validation rows, so cv must be None; got cv={cv!r}.")
     rows, labels = validation
-    unseen = ~np.isin(labels, y)
+    unseen, numbers = ~np.isin(labels, y), np.arange(len(labels))
     how = {} if groups is None or not has_fit_parameter(estimator, "groups") else {"groups": groups}
     if has_fit_parameter(estimator, "validation"):
         fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **how, validation=validation)
-        return Calibration(fitted, labels, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS)
+        return Calibration(fitted, labels, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS, rows=numbers)
     fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **how)
-    return Calibration(fitted, labels, proba(fitted, rows), unseen)
+    return Calibration(fitted, labels, proba(fitted, rows), unseen, rows=numbers)
 
 
 def _held_out(
@@ -240,7 +245,7 @@ def _held_out(
     fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
     p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
     unseen, of_group = np.zeros(len(held_out), bool), None if group is None else group[held_out]
-    return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group)
+    return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group, rows=held_out)
 
 
 def _near_duplicates(X: Any, y: np.ndarray) -> np.ndarray | None:
@@ -366,7 +371,7 @@ def _cross_validated(
     parts = (y[judged], np.concatenate(p), np.concatenate(unseen))
     of_group = None if group is None else group[judged]
     together = FoldModels.of(models, fitted_on, classes)
-    return Calibration(together, *parts, excess=LEFT_OUT_EXCESS, groups=of_group)
+    return Calibration(together, *parts, excess=LEFT_OUT_EXCESS, groups=of_group, rows=judged)
 
 
 def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:
