@@ -74,7 +74,7 @@ def raps_scores(p: np.ndarray) -> np.ndarray:
     """As ``aps_scores``, plus a penalty for every rank beyond the fifth: fewer improbable classes (Angelopoulos 2021).
 
     >>> raps_scores(np.array([[0.25, 0.2, 0.15, 0.125, 0.1, 0.1, 0.075]])).round(3)
-    array([[0.   , 0.25 , 0.45 , 0.6  , 0.725, 0.725, 0.945]])
+    array([[0.   , 0.25 , 0.45 , 0.6  , 0.725, 0.725, 0.965]])
     """
     order = np.argsort(-p, axis=1, kind="stable")
     falling = np.take_along_axis(p, order, axis=1)

@@ -19,7 +19,16 @@ import numpy as np
 
 from nearsay.core.arrays import as_labels, check_row_numbers
 from nearsay.core.parallel import in_parallel
-from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
+from nearsay.decision.rules import (
+    Levels,
+    as_compared,
+    as_probabilities,
+    as_score,
+    climbs,
+    contenders,
+    levels_of,
+    query_blocks,
+)
 from nearsay.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -195,6 +204,15 @@ def _flat_reject_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -
     return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
 
 
+def _climbing_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
+    way, p = climbs(p_leaf, levels)
+    passed = np.nextafter(np.maximum.accumulate(p, axis=1), np.inf)
+    settings = np.column_stack([np.zeros(len(way)), passed[:, :-1]])
+    settings[:, 1:][way[:, 1:] == way[:, :-1]] = np.nan  # the root, repeated
+    _leave_out_empty_steps(settings)
+    return settings, way
+
+
 def _calibrated_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
     # Kept above the threshold only, so from the score itself on the answer is the root.
     settings = np.column_stack([np.full(len(p_leaf), -np.inf), score])
@@ -210,6 +228,7 @@ POINTS: dict[str, Callable[[np.ndarray, Levels, np.ndarray], Points]] = {
     "fixed-threshold": _fixed_threshold_points,
     "flat-reject": _flat_reject_points,
     "flat-reject-calibrated": _calibrated_points,
+    "climbing": _climbing_points,
 }
 
 

@@ -78,7 +78,7 @@ class HedgedClassifier(AroundClassifier):
         them count as one that was held out. Where one of m ways to answer is
         chosen, each is held to confidence 1 − (1 − ``confidence``) / m; ways
         that are wrong about the same rows count as fewer.
-    rule : {"auto", "darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="auto"
+    rule : {"auto", "darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated", "climbing"}, default="auto"
         How answers become less specific. "auto": "darts" or
         "fixed-threshold", whichever says more at the accuracy asked for.
     cv : None, "split", "prefit", int or splitter, default=None
