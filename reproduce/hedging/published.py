@@ -172,8 +172,8 @@ _NOTES = {
     ],
     "sets": [
         "Both promises are read from the same past rows and judged on the same others. A wrong answer says nothing; a"
-        " right one log2 of all leaves by those in the set. Of sets, lac is for the most bits, aps for the fewest leaves"
-        " whose probability reaches a threshold; the hedge takes the better of its two rules.",
+        " right one log2 of all leaves by those in the set. Of sets, lac is for the most bits, aps for the fewest"
+        " leaves whose probability reaches a threshold; the hedge takes the better of its two rules.",
     ],
     "risk": [
         "hAURC as Goren, Galil and El-Yaniv (2024) define it: the area under the share of wrong answers, among those"

@@ -417,7 +417,8 @@ CLASSES: tuple[Savable, ...] = (
         bounds=floats("rounds")),
     # keywords
     _estimator("annotate.annotator:KeywordAnnotator",
-        "n_neighbors n_keywords min_probability order recall_weight cv words",
+        "n_neighbors n_keywords min_probability recall precision order recall_weight cv words",
+        taxonomy=TAXONOMY, threshold_=NONE | FLOAT,
         neighbors=plain_with(of(f"{ANNOTATORS} {SKLEARN_MODELS}")), features=METRIC,
         relevance=plain_with(of("Relevance")), **_KEYWORDS, ids_=NONE | values("rows"), _named=BOOL, _sparse=BOOL,
         _columns=NONE | of("KeywordColumns", "columns"), choices_=NONE | of("ScorerChoices"),
