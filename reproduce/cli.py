@@ -349,6 +349,67 @@ def first_labels(
     print_parts(table, *(f"· {note}" for note in result["notes"]))
 
 
+@app.command()
+def mistakes(as_json: AsJson = False) -> None:
+    """Label mistakes of MNIST that people confirmed, ranked by ours and, where it is installed, by cleanlab."""
+    from reproduce.mistakes import run
+
+    with show_progress("Reading verdicts") as tell:
+        result = run(progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("among those judged", "among all")
+    table = empty_table(result["title"], "probabilities", "ranked by", *numbers, numbers=numbers)
+    for row in result["rows"]:
+        table.add_row(row["probabilities"], row["method"], f"{row['among_judged']:.3f}", f"{row['among_all']:.3f}")
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
+@app.command()
+def tabzilla(
+    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None, as_json: AsJson = False
+) -> None:
+    """Log loss on tables of the TabZilla study, ours beside its 18 tuned methods."""
+    from reproduce.tabzilla import run
+
+    with show_progress("Reading data sets") as tell:
+        result = run(_names(sets), progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("log loss", "accuracy", "place", "their k-NN")
+    table = empty_table(result["title"], "data", "method", *numbers, "their best", numbers=numbers)
+    for row in result["rows"]:
+        best = ", ".join(f"{name} {loss:.3f}" for name, loss in row["best"].items())
+        place, knn = f"{row['place']} of {row['n_published'] + 1}", "" if row["knn"] is None else f"{row['knn']:.3f}"
+        table.add_row(row["data"], row["method"], f"{row['log_loss']:.4f}", f"{row['accuracy']:.3f}", place, knn, best)
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
+@app.command()
+def clinc150(
+    words: Annotated[bool, typer.Option("--words", help="Describe sentences by their words alone.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Intents of sentences, and sentences of none, ours beside the figures published with the data."""
+    from reproduce.clinc150 import run
+
+    with show_progress("Reading sentences") as tell:
+        result = run(words=words, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("accuracy", "out-of-scope recall", "accuracy there", "AUROC", "log loss")
+    table = empty_table(result["title"], "method", *numbers, numbers=numbers)
+    for row in result["published"]:
+        table.add_row(f"{row['method']}, published", f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", "", "", "")
+    for row in result["rows"]:
+        shares = f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", f"{row['accuracy_at_threshold']:.1f}"
+        table.add_row(row["method"], *shares, f"{row['auroc']:.3f}", f"{row['log_loss']:.3f}")
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
 def _names(given: str | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if given else []
 

@@ -51,6 +51,7 @@ from reproduce.hedging.published import (
     TABLE_1,
     notes_for,
 )
+from reproduce.hedging.sets_and_risk import default_outputs, risk_rows, set_rows
 
 K = 30
 KS_OF_FIGURE_4 = (5, 10, 30, 100)
@@ -371,6 +372,23 @@ def _splits(study: Study, data: str) -> dict[str, Any]:
     return {"rows": promise_in_splits(study.images(data), study.k, study.tell)}
 
 
+def _compared_outputs(study: Study, data: str) -> dict[str, Outputs]:
+    """The authors' SVM; or neighbors by Atiya's weights, and as they come."""
+    if data == ILSVRC65:
+        return study.classifiers(data)
+    neighbors = study.neighbor_outputs(data, EUCLIDEAN, "Atiya", study.k)
+    study.tell("Fitting NeighborClassifier()")
+    return {f"Atiya, k = {study.k}": neighbors, "NeighborClassifier()": default_outputs(study.images(data))}
+
+
+def _sets(study: Study, data: str) -> dict[str, Any]:
+    return {"rows": set_rows(_compared_outputs(study, data))}
+
+
+def _risk(study: Study, data: str) -> dict[str, Any]:
+    return {"rows": risk_rows(_compared_outputs(study, data))}
+
+
 MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "lambda": _lambda,
     "promise": _promise,
@@ -385,4 +403,6 @@ MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "metrics": _metrics,
     "ours": _ours,
     "splits": _splits,
+    "sets": _sets,
+    "risk": _risk,
 }

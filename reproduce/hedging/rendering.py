@@ -208,6 +208,36 @@ def _splits(made: Row) -> list[TextTable]:
     return [TextTable(_title(made), ("in each split",), heads, sections)]
 
 
+def _sets(made: Row) -> list[TextTable]:
+    sections = [
+        [
+            [
+                row["answer"],
+                f"{row['asked']:g}",
+                f"{row['coverage']:.4f}",
+                f"{row['bits']:.3f}",
+                "" if row["more_bits"] is None else f"{100 * row['more_bits']:+.1f}",
+                f"{row['leaves']:.1f}",
+                f"{row['nodes']:.2f}",
+            ]
+            for row in rows
+        ]
+        for rows in _by(made["rows"], "classifier").values()
+    ]
+    names = " and ".join(_by(made["rows"], "classifier"))
+    heads = ("asked", "covered", "bits", "more\n%", "leaves", "nodes")
+    return [TextTable(f"{_title(made)}: {names}", ("answer",), heads, sections)]
+
+
+def _risk(made: Row) -> list[TextTable]:
+    lines = [
+        [row["classifier"], row["probabilities"], row["rule"], f"{row['haurc']:.4f}", f"{row['above_climbing']:+.4f}"]
+        for row in made["rows"]
+    ]
+    heads = ("hAURC", "most above\nclimbing")
+    return [TextTable(_title(made), ("classifier", "probabilities", "rule"), heads, [lines])]
+
+
 def _kept(row: Row) -> list[str]:
     shares = (row["kept_by_all"], row["kept_by_rows_left_over"])
     return ["" if share is None else f"{share:.3f}" for share in shares]
@@ -227,6 +257,8 @@ TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
     "metrics": _metrics,
     "ours": _ours,
     "splits": _splits,
+    "sets": _sets,
+    "risk": _risk,
 }
 
 

@@ -44,6 +44,7 @@ from nearsay.neighbors.sharded.sharded_index import ShardedIndex as ShardedIndex
 from nearsay.neighbors.table import NeighborTable as NeighborTable
 from nearsay.posterior.classifier import NeighborClassifier as NeighborClassifier
 from nearsay.posterior.evidence.evidence import Evidence as Evidence
+from nearsay.posterior.evidence.label_scores import likely_mistakes as likely_mistakes
 from nearsay.posterior.fused import FusedClassifier as FusedClassifier
 from nearsay.posterior.sharded import ShardedClassifier as ShardedClassifier
 from nearsay.taxonomy.named import load_taxonomy as load_taxonomy

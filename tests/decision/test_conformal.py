@@ -418,8 +418,8 @@ def test_an_unknown_way_to_calibrate_is_refused_with_the_known_ones(cv):
 
 def test_bad_input_is_refused_with_words():
     X, y = np.arange(20.0)[:, None], np.arange(20) % 2
-    with pytest.raises(InputError, match=r"Unknown conformity_score 'raps'.*aps, lac"):
-        ConformalClassifier(GaussianNB(), conformity_score="raps").fit(X, y)
+    with pytest.raises(InputError, match=r"Unknown conformity_score 'rasp'.*aps, lac"):
+        ConformalClassifier(GaussianNB(), conformity_score="rasp").fit(X, y)
     with pytest.raises(InputError, match="RidgeClassifier has no predict_proba"):
         ConformalClassifier(RidgeClassifier()).fit(X, y)
     with pytest.raises(InputError, match="requires y"):

@@ -59,10 +59,29 @@ def fixed_threshold(p: Sequence[float], parents: Parents, threshold: float) -> i
     return max(sure, key=lambda node: (gains[node], p_node[node], -node)) if sure else len(parents) - 1
 
 
+def climbing(p: Sequence[float], parents: Parents, threshold: float) -> int:
+    p_node, node = node_probabilities(p, parents), flat(p)
+    while p_node[node] < threshold and parents[node]:
+        node = parents[node][0]
+    return node
+
+
+def risk_and_coverage(
+    rows: Sequence[Sequence[float]], labels: Sequence[int], parents: Parents, rule: str, setting: float
+) -> tuple[float, float]:
+    """The share of wrong answers among those that are not the root, and how far all narrow down, on average."""
+    root, gains = len(parents) - 1, information(parents)
+    answers = [RULES[rule](p, parents, setting) for p in rows]
+    given = [(node, label) for node, label in zip(answers, labels, strict=True) if node != root]
+    wrong = sum(node not in at_or_above(parents, label) for node, label in given)
+    return wrong / max(1, len(given)), sum(gains[node] for node in answers) / len(rows) / (max(gains) or 1.0)
+
+
 RULES = {
     "darts": darts,
     "fixed-threshold": fixed_threshold,
     "flat-reject": flat_reject,
+    "climbing": climbing,
 }
 
 

@@ -7,6 +7,7 @@ past cases ───────┴───────────────
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,9 +21,11 @@ from nearsay.annotate.annotation import Annotation
 from nearsay.annotate.auto_scorers import RELEVANCES, auto_scorers
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import KeywordColumns
+from nearsay.annotate.keyword_promise import precision_threshold, recall_threshold
 from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
 from nearsay.annotate.scorers.keyword_scorers import KeywordScorer, as_relevances, as_scorers
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
+from nearsay.annotate.word_taxonomy import ImpliedWords, with_implied
 from nearsay.core.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.core.settings import check_choice, check_number, check_whole
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
@@ -32,6 +35,7 @@ from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence.evidence import EvidenceList, names_of
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Orders of the words of an item.
 ORDERS = ("score", "probability", "worth")
@@ -70,7 +74,16 @@ class KeywordAnnotator(BaseEstimator):
     n_keywords : int or None, default=5
         Words per item. None gives every word that is likely enough.
     min_probability : float, default=0.0
-        Words less likely than this are not given; 0.5 where ``n_keywords`` is None and this is 0.
+        Words less likely than this are not given; 0.5 where ``n_keywords`` is None, or there is a taxonomy, and this is
+        0.
+    recall, precision : float or None, default=None
+        A promise about new items, on average: the words given hold this share of an item's true words, or this share
+        of the words given to an item is true. An item then gets all words of at least ``threshold_``, whatever
+        ``n_keywords`` and ``min_probability`` are. One of the two; a warning says if it cannot be kept.
+    taxonomy : Taxonomy or None, default=None
+        Its nodes include every word. A word implies all above it but the root, in ``fit`` and in ``predict``;
+        ``annotate`` gives the most specific ones that are likely enough, so that the word above stands for an unsure
+        one.
     order : {"probability", "score", "worth"}, default="probability"
         Which words come first: the most likely ones, those of highest relevance (of a single scorer), or those that are
         expected to add most to precision and recall in the mean over words, which gives rare words more often.
@@ -96,6 +109,8 @@ class KeywordAnnotator(BaseEstimator):
         items. All rows, or 10,000 of them, or as many as make two million pairs of row and word; content decides which
         and in what order.
     worth_ : Worth, or None where ``order`` is another
+    threshold_ : float or None
+        The least probability of a word that is given, where a recall or precision was asked for. −inf: all words.
     n_features_in_ : int
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
 
@@ -122,6 +137,9 @@ class KeywordAnnotator(BaseEstimator):
         n_neighbors: int = 20,
         n_keywords: int | None = 5,
         min_probability: float = 0.0,
+        recall: float | None = None,
+        precision: float | None = None,
+        taxonomy: Taxonomy | None = None,
         order: str = "probability",
         recall_weight: float | str = 1.0,
         cv: int | None = None,
@@ -133,6 +151,9 @@ class KeywordAnnotator(BaseEstimator):
         self.n_neighbors = n_neighbors
         self.n_keywords = n_keywords
         self.min_probability = min_probability
+        self.recall = recall
+        self.precision = precision
+        self.taxonomy = taxonomy
         self.order = order
         self.recall_weight = recall_weight
         self.cv = cv
@@ -155,6 +176,8 @@ class KeywordAnnotator(BaseEstimator):
         given = Keywords.of(Y)
         rows, keywords = rows_and_keywords(X, given if self.words is None else given.with_words(self.words))
         self._check(rows, keywords)
+        if self.taxonomy is not None:
+            keywords = with_implied(keywords, self.taxonomy)
         self.ids_ = as_ids(ids, len(rows))
         self.n_features_in_ = rows.shape[1]
         self.words_, self._named = keywords.words, keywords.named
@@ -186,10 +209,11 @@ class KeywordAnnotator(BaseEstimator):
         # Where no scorer that is used finds neighbors, the nearest rows are the evidence.
         self._finder = None if any(one.finds for one in self._scorers) else first_finder
         self.calibration_ = KeywordCalibration.learn(scores, past, share)
-        self.held_out_rows_, self.held_out_proba_ = (
-            cases,
-            self.calibration_.past(scores, past, None if groups is None else groups[cases]),
-        )
+        kept = None if groups is None else groups[cases]
+        self.held_out_rows_, self.held_out_proba_ = cases, self.calibration_.past(scores, past, kept)
+        if self.taxonomy is not None:
+            self.held_out_proba_ = ImpliedWords.of(self.words_, self.taxonomy).rising(self.held_out_proba_)
+        self._read_threshold(past)
         return self.set_recall_weight(self.recall_weight)
 
     def set_recall_weight(self, recall_weight: float | str) -> KeywordAnnotator:
@@ -214,14 +238,16 @@ class KeywordAnnotator(BaseEstimator):
         rows = self._rows(X)
         out = np.empty((len(rows), len(self.words_)))
         for part in self._parts(rows):
-            out[part] = self.calibration_.proba(self.scores(rows[part]))
+            out[part] = self._proba(self.scores(rows[part]))
         return out
 
     def predict(self, X: Any) -> Any:
         """1 for every word an item is given: (n_queries, n_words), sparse where ``Y`` was."""
         rows = self._rows(X)
         columns, starts = [], [0]
+        implied = None if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy)
         for words, _, _ in self._chosen(rows):
+            words = words if implied is None else implied.with_implied(words)
             columns.append(words)
             starts.append(starts[-1] + len(words))
         shape = (len(rows), len(self.words_))
@@ -244,7 +270,7 @@ class KeywordAnnotator(BaseEstimator):
         without names has the columns of ``words_``.
         """
         check_is_fitted(self)
-        truth = Keywords.of(Y)
+        truth = Keywords.of(Y) if self.taxonomy is None else with_implied(Keywords.of(Y), self.taxonomy)
         given = Keywords(csr_array(self.predict(X)), self.words_, named=self._named and truth.named)
         return keyword_measures(truth, given)["f1"]
 
@@ -253,6 +279,7 @@ class KeywordAnnotator(BaseEstimator):
     def _check(self, rows: np.ndarray, keywords: Keywords) -> None:
         check_choice("order", self.order, ORDERS)
         check_number("min_probability", self.min_probability, 0, 1)
+        self._check_promise()
         _check_recall_weight(self.recall_weight)
         if isinstance(self.neighbors, str):
             check_choice("neighbors", self.neighbors, (AUTO, NEAREST), " You can also pass estimators.")
@@ -265,6 +292,41 @@ class KeywordAnnotator(BaseEstimator):
             raise InputError(f"Annotation needs at least 2 rows; got {len(rows)}.")
         if not keywords.matrix.nnz:
             raise InputError(f"None of the {len(rows)} rows has a keyword, so there is nothing to learn. Check Y.")
+
+    def _check_promise(self) -> None:
+        for name in ("recall", "precision"):
+            share = getattr(self, name)
+            if share is not None:
+                check_number(name, share, 0, 1)
+        if self.recall is not None and self.precision is not None:
+            raise InputError("One promise at a time: recall or precision. A threshold cannot keep any two of them.")
+        if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
+            raise InputError(f"taxonomy must be a Taxonomy, or None; got {self.taxonomy!r}.")
+
+    def _read_threshold(self, past: csr_array) -> None:
+        """The least probability of a word to give, from past items."""
+        self.threshold_: float | None = None
+        p, n_items = self.held_out_proba_, past.shape[0]
+        if self.recall is not None:
+            known = np.asarray(self._keywords.sum(axis=0)).ravel() > 1
+            self.threshold_ = recall_threshold(p, past, self.recall, known)
+        elif self.precision is not None:
+            self.threshold_ = precision_threshold(p, past, self.precision)
+        if self.threshold_ is not None and np.isinf(self.threshold_):
+            name, share = ("recall", self.recall) if self.precision is None else ("precision", self.precision)
+            given = "every word" if self.threshold_ < 0 else "no word"
+            warnings.warn(
+                f"A {name} of {share:g} cannot be promised here: no threshold keeps it on {n_items} past items, where"
+                f" words that one item alone has count as not known. Each item is given {given}. Pass more items, or"
+                " ask for less.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _proba(self, scores: list[np.ndarray]) -> np.ndarray:
+        """The probabilities of words, which do not fall from a word to what it implies."""
+        p = self.calibration_.proba(scores)
+        return p if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy).rising(p)
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "calibration_")
@@ -358,17 +420,24 @@ class KeywordAnnotator(BaseEstimator):
 
     def _chosen(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, NeighborTable]]:
         """For every item the words it is given, best first, the probabilities of all words, and its neighbors."""
-        least = 0.5 if self.n_keywords is None and self.min_probability == 0 else self.min_probability
+        implied = None if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy)
+        needs_half = self.min_probability == 0 and (self.n_keywords is None or implied is not None)
+        least, n_given = 0.5 if needs_half else self.min_probability, self._n_given()
+        if self.threshold_ is not None:
+            least, n_given = self.threshold_, len(self.words_)
         for part in self._parts(rows):
             scores, table = self._ask(rows[part])
-            p = self.calibration_.proba(scores)
+            p = self._proba(scores)
             order = p
             if self.order == "score":
                 order = scores[0]
             elif self.order == "worth" and self.worth_ is not None:
                 order = self.worth_.scores(p)
-            for i, words in enumerate(most(order, self._n_given())):
-                yield words[p[i, words] >= least], p[i], table[i : i + 1]
+            for i, words in enumerate(most(order, n_given if implied is None else len(self.words_))):
+                words = words[p[i, words] >= least]
+                if implied is not None:
+                    words = implied.most_specific(words)[:n_given]
+                yield words, p[i], table[i : i + 1]
 
     def _annotation(self, words: np.ndarray, p: np.ndarray, table: NeighborTable) -> Annotation:
         exists = table.indices[0] >= 0

@@ -64,6 +64,8 @@ class Calibration:
     in_blocks : function, or None
         Gives what ``probabilities`` does not hold, as ``blocks`` does.
     groups : (n_calibration,) the number of the group of each row, or None where each is a group of its own.
+    rows : (n_calibration,) the number of each row among those given, of validation rows where there are some; None
+        where they are too many to be held.
     """
 
     estimator: Any
@@ -74,6 +76,7 @@ class Calibration:
     excess: float = 0.0
     in_blocks: Callable[[], Iterator[Block]] | None = None
     groups: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
     def blocks(self) -> Iterator[Block]:
         """(places among the calibration rows, their probabilities): each row once, in any order."""
@@ -151,7 +154,9 @@ def calibrate(
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
             return _proba_in_blocks(estimator, X, y)
-        return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group)
+        return Calibration(
+            estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group, rows=np.arange(len(y))
+        )
     if leaves_out:
         if group is not None and not has_fit_parameter(estimator, "groups"):
             return _cross_validated(estimator, X, y, GROUP_FOLDS, weights, group)
@@ -178,8 +183,8 @@ def _left_out(
         return _left_out_in_blocks(fitted, y, weights)
     p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
     group = fitted.groups_ if isinstance(group, str) else group
-    counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
-    return _of_left_out(fitted, y[counted], p[counted], None if group is None else group[counted])
+    counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
+    return _of_left_out(fitted, y[counted], p[counted], None if group is None else group[counted], counted)
 
 
 def left_out_calibration(fitted: NeighborClassifier) -> Calibration:
@@ -190,19 +195,20 @@ def left_out_calibration(fitted: NeighborClassifier) -> Calibration:
     labels, groups = fitted.labels_, fitted.groups_
     fresh = np.zeros(len(labels), np.bool_) if groups is None else groups == FRESH
     if not fresh.any():
-        return _of_left_out(fitted, fitted.classes_[labels], fitted.leave_one_out_proba(), groups)
+        every = np.arange(len(labels))
+        return _of_left_out(fitted, fitted.classes_[labels], fitted.leave_one_out_proba(), groups, every)
     unseen = ~np.isin(labels[fresh], labels[~fresh])
     known = fitted.classes_[labels[fresh]]
     return Calibration(fitted, known, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS)
 
 
-def _of_left_out(fitted: Any, y: np.ndarray, p: np.ndarray, group: np.ndarray | None) -> Calibration:
+def _of_left_out(fitted: Any, y: np.ndarray, p: np.ndarray, group: np.ndarray | None, rows: np.ndarray) -> Calibration:
     _, place = np.unique(y, return_inverse=True)
     if group is None:
         alone = np.bincount(place) == 1
     else:
         alone = np.bincount(np.unique(np.column_stack([place, group]), axis=0)[:, 0]) == 1
-    return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group)
+    return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group, rows=rows)
 
 
 def _validated(
@@ -218,13 +224,13 @@ def _validated(
     if cv is not None:
         raise InputError(f"The promise is read from the validation rows, so cv must be None; got cv={cv!r}.")
     rows, labels = validation
-    unseen = ~np.isin(labels, y)
+    unseen, numbers = ~np.isin(labels, y), np.arange(len(labels))
     how = {} if groups is None or not has_fit_parameter(estimator, "groups") else {"groups": groups}
     if has_fit_parameter(estimator, "validation"):
         fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **how, validation=validation)
-        return Calibration(fitted, labels, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS)
+        return Calibration(fitted, labels, fitted.validation_proba(), unseen, excess=LEFT_OUT_EXCESS, rows=numbers)
     fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **how)
-    return Calibration(fitted, labels, proba(fitted, rows), unseen)
+    return Calibration(fitted, labels, proba(fitted, rows), unseen, rows=numbers)
 
 
 def _held_out(
@@ -243,7 +249,7 @@ def _held_out(
     fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
     p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
     unseen, of_group = np.zeros(len(held_out), bool), None if group is None else group[held_out]
-    return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group)
+    return Calibration(fitted, y[held_out], p, unseen, n_unasked=len(alone), groups=of_group, rows=held_out)
 
 
 def _near_duplicates(X: Any, y: np.ndarray) -> np.ndarray | None:
@@ -369,7 +375,7 @@ def _cross_validated(
     parts = (y[judged], np.concatenate(p), np.concatenate(unseen))
     of_group = None if group is None else group[judged]
     together = FoldModels.of(models, fitted_on, classes)
-    return Calibration(together, *parts, excess=LEFT_OUT_EXCESS, groups=of_group)
+    return Calibration(together, *parts, excess=LEFT_OUT_EXCESS, groups=of_group, rows=judged)
 
 
 def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from nearsay.core.arrays import as_labels, check_row_numbers
 from nearsay.core.parallel import in_parallel
-from nearsay.decision.rules import Levels, as_compared, as_probabilities, contenders, levels_of, query_blocks
+from nearsay.decision.rules import Levels, as_compared, as_probabilities, climbs, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -184,6 +184,15 @@ def _flat_reject_points(p_leaf: np.ndarray, levels: Levels) -> Points:
     return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
 
 
+def _climbing_points(p_leaf: np.ndarray, levels: Levels) -> Points:
+    way, p = climbs(p_leaf, levels)
+    passed = np.nextafter(np.maximum.accumulate(p, axis=1), np.inf)
+    settings = np.column_stack([np.zeros(len(way)), passed[:, :-1]])
+    settings[:, 1:][way[:, 1:] == way[:, :-1]] = np.nan  # the root, repeated
+    _leave_out_empty_steps(settings)
+    return settings, way
+
+
 def _then_root(nodes: np.ndarray, levels: Levels) -> np.ndarray:
     return np.column_stack([nodes, np.full(len(nodes), levels.root)])
 
@@ -192,6 +201,7 @@ POINTS: dict[str, Callable[[np.ndarray, Levels], Points]] = {
     "darts": _darts_points,
     "fixed-threshold": _fixed_threshold_points,
     "flat-reject": _flat_reject_points,
+    "climbing": _climbing_points,
 }
 
 

@@ -37,7 +37,7 @@ HALVINGS = 25
 SAME_GAIN = 1e-9
 
 # Between which settings the thresholds are searched for by bisection (that of DARTS is computed).
-BRACKETS = {"fixed-threshold": (0.0, 1.0), "flat-reject": (0.0, 1.0)}
+BRACKETS = dict.fromkeys(("fixed-threshold", "flat-reject", "climbing"), (0.0, 1.0))
 
 
 def fit_reward_shift(

@@ -19,8 +19,9 @@ from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
 from nearsay.decision.guarantee import boldest_settings, check_promise, check_share, most_specific
 from nearsay.decision.hedge_evidence import HedgeEvidence, hedge_evidence
+from nearsay.decision.leaf_probabilities import leaf_probabilities
 from nearsay.decision.records import PastAnswers
-from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
+from nearsay.decision.rules import RULES, block_by_block, node_probabilities
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import EvidenceList
 from nearsay.posterior.methods.named import AUTO
@@ -71,7 +72,7 @@ class HedgedClassifier(AroundClassifier):
         correlated, and so are rows of a group: more than one of them count as one that was held out. Where one of m
         ways to answer is chosen, each is held to confidence 1 − (1 − ``confidence``) / m; ways that are wrong about the
         same rows count as fewer.
-    rule : {"auto", "darts", "fixed-threshold", "flat-reject"}, default="auto"
+    rule : {"auto", "darts", "fixed-threshold", "flat-reject", "climbing"}, default="auto"
         How answers become less specific. "auto": "darts" or
         "fixed-threshold", whichever says more at the accuracy asked for.
     cv : None, "split", "prefit", int or splitter, default=None
@@ -314,28 +315,7 @@ class HedgedClassifier(AroundClassifier):
         return block_by_block(decide, len(p), self.taxonomy_)
 
     def _leaf_probabilities(self, p: np.ndarray) -> np.ndarray:
-        """Probabilities of classes as those of leaves; rows sum to 1, all leaves alike where no class got any."""
-        p_leaf = self._by_leaf(p)
-        with np.errstate(invalid="ignore"):  # the rule raises an error for NaN
-            total = p_leaf.sum(axis=1)
-            off = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)
-            if len(off):
-                p_leaf = p_leaf.copy()
-                p_leaf[off] /= np.where(total[off] == 0, 1, total[off])[:, None]
-                p_leaf[total == 0] = 1 / self.taxonomy_.n_leaves
-        return p_leaf
-
-    def _by_leaf(self, p: np.ndarray) -> np.ndarray:
-        from nearsay.decision.envelope_kernels import put_in_order
-
-        p, n_leaves = np.ascontiguousarray(p), self.taxonomy_.n_leaves
-        if np.array_equal(self._class_nodes, np.arange(n_leaves)):
-            return p
-        if self._class_nodes.max() >= n_leaves:  # a class is an inner node
-            return p @ self._leaf_mass
-        ordered = np.zeros((len(p), n_leaves))
-        put_in_order(p, self._class_nodes, ordered)
-        return ordered
+        return leaf_probabilities(p, self.taxonomy_, self._class_nodes, self._leaf_mass)
 
     def _read_settings(self) -> None:
         """Take the way that says the most at the accuracy asked for, and its settings."""

@@ -117,6 +117,40 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIS
     return block_by_block(choose, len(p_leaf), taxonomy)
 
 
+def climbing(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
+    """Climb from the most probable leaf to the first node with a probability of at least ``threshold`` (Goren 2024).
+
+    Along first parents where a node has several; the root where no node is so probable. At 0 it is ``flat``. One
+    threshold for all queries, or (n_queries,).
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> p = [[0.4, 0.0, 0.3, 0.3]]                     # A .4, B .6: a climb never leaves the branch of a1
+    >>> [tree.nodes[climbing(p, tree, t)[0]] for t in (0.4, 0.5)]
+    ['a1', 'R']
+    """
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    levels = levels_of(taxonomy)
+
+    def choose(rows: slice) -> np.ndarray:
+        way, p = climbs(p_leaf[rows], levels)
+        reached = p >= thresholds[rows, None]
+        return _or_root(way[np.arange(len(way)), reached.argmax(axis=1)], reached.any(axis=1), taxonomy)
+
+    return block_by_block(choose, len(p_leaf), taxonomy)
+
+
+def climbs(p_leaf: np.ndarray, levels: Levels) -> tuple[np.ndarray, np.ndarray]:
+    """(queries, longest way) nodes from the most probable leaf up, the root repeated, and their probabilities."""
+    from nearsay.decision.envelope_kernels import add_up
+
+    p_node = np.empty((len(p_leaf), len(levels.level)))
+    add_up(p_leaf, levels.starts, levels.targets, p_node)
+    way = levels.ways[p_leaf.argmax(axis=1)]
+    return way, as_compared(np.take_along_axis(p_node, way, axis=1))
+
+
 def as_compared(p_node: np.ndarray) -> np.ndarray:
     """Probabilities of nodes as they are held against a threshold: the same votes added up in another order are equal.
 
@@ -130,6 +164,7 @@ RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
     "darts": darts,
     "fixed-threshold": fixed_threshold,
     "flat-reject": flat_reject,
+    "climbing": climbing,
 }
 
 
@@ -156,7 +191,8 @@ class Levels:
 
     ``information`` (levels,) falls, ``first[l]`` is the first node of level l, and node v stands at ``level[v]``.
     Going through the nodes in order, the probability of node v is complete when it is added to those of
-    ``targets[starts[v]:starts[v + 1]]``.
+    ``targets[starts[v]:starts[v + 1]]``. ``ways[y]`` are the nodes from leaf y up along first parents, the root
+    repeated to the end.
     """
 
     information: np.ndarray
@@ -164,6 +200,7 @@ class Levels:
     level: np.ndarray
     starts: np.ndarray
     targets: np.ndarray
+    ways: np.ndarray
 
     @property
     def root(self) -> int:
@@ -189,7 +226,15 @@ def levels_of(taxonomy: Taxonomy) -> Levels:
     starts = np.searchsorted(np.sort(sources), np.arange(taxonomy.n_nodes + 1))
     # Unsigned: a number that cannot be negative spares the loops a question at every step.
     by_number = (array.astype(np.uintp) for array in (level, starts, targets[np.argsort(sources, kind="stable")]))
-    return Levels(-falling, first, *by_number)
+    return Levels(-falling, first, *by_number, _ways_up(taxonomy))
+
+
+def _ways_up(taxonomy: Taxonomy) -> np.ndarray:
+    up = np.array([above[0] if above else node for node, above in enumerate(taxonomy.parents)], np.intp)
+    ways = [np.arange(taxonomy.n_leaves)]
+    while (ways[-1] != taxonomy.n_nodes - 1).any():
+        ways.append(up[ways[-1]])
+    return np.column_stack(ways)
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from nearsay.posterior.evidence.evidence import InWords, text_and_table
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 MEMBERS_SHOWN = 5
 
@@ -33,6 +34,10 @@ class SetEvidence(InWords):
     left_out : dict
         ``{label: probability}`` of the most probable class that is not in the set; empty where all are.
     evidence : that of the estimator (``Evidence``: neighbors, distances …), or None.
+    words : list of str, or None
+        What the nodes of a taxonomy are called, where ``labels`` are nodes.
+    n_inside : int or None
+        How many classes these nodes hold; None where ``labels`` are classes.
 
     >>> print(SetEvidence(["corgi", "pug"], [0.62, 0.3], 5, 0.9, False, 400, {"cat": 0.05}, None))
     One of 'corgi' (0.62), 'pug' (0.30), 2 of 5 classes; not 'cat' (0.05).
@@ -47,6 +52,8 @@ class SetEvidence(InWords):
     n_calibration: int
     left_out: dict[Any, float]
     evidence: Any
+    words: list[str] | None = None
+    n_inside: int | None = None
 
     @property
     def text(self) -> str:
@@ -59,6 +66,10 @@ class SetEvidence(InWords):
         named = ", ".join(_with_probability(*pair) for pair in pairs[:MEMBERS_SHOWN])
         more = f", … {len(pairs) - MEMBERS_SHOWN} more" if len(pairs) > MEMBERS_SHOWN else ""
         first = "".join(_with_probability(*pair) for pair in self.left_out.items())
+        if self.words is not None:
+            nodes = ", or ".join(f"{word} ({p:.2f})" for word, p in zip(self.words, self.probabilities, strict=True))
+            rest = f"; not {first}" if self.left_out else ""
+            return f"{nodes}: {self.n_inside} of {self.n_classes} classes{rest}."
         if not pairs:
             return f"None of {self.n_classes} classes fits well enough; the best is {first}."
         if not self.left_out:
@@ -114,6 +125,24 @@ def set_evidence(
             )
         )
     return listed
+
+
+def node_set_evidence(
+    items: Sequence[SetEvidence], nodes: np.ndarray, p: np.ndarray, taxonomy: Taxonomy
+) -> list[SetEvidence]:
+    """The evidence of sets of classes, told by the nodes that hold them.
+
+    Parameters
+    ----------
+    nodes, p : (n_queries, max_nodes), the most probable node first; −1 where a set has fewer.
+    """
+    words, told = taxonomy.node_words, []
+    for item, row, of_row in zip(items, nodes.tolist(), p.tolist(), strict=True):
+        names = [taxonomy.nodes[node] for node in row if node >= 0]
+        shares = [float(share) for node, share in zip(row, of_row, strict=True) if node >= 0]
+        in_words = [words[name] for name in names]
+        told.append(replace(item, labels=names, probabilities=shares, words=in_words, n_inside=len(item.labels)))
+    return told
 
 
 def _with_probability(label: Any, p: float) -> str:

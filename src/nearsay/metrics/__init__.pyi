@@ -10,6 +10,9 @@ from nearsay.metrics.probability import macro_precision as macro_precision
 from nearsay.metrics.probability import macro_recall as macro_recall
 from nearsay.metrics.probability import mean_log_posterior as mean_log_posterior
 from nearsay.metrics.probability import reliability_bins as reliability_bins
+from nearsay.metrics.selective import RiskCoverageCurve as RiskCoverageCurve
+from nearsay.metrics.selective import hierarchical_aurc as hierarchical_aurc
+from nearsay.metrics.selective import risk_coverage_curve as risk_coverage_curve
 from nearsay.metrics.specificity import Breakdown as Breakdown
 from nearsay.metrics.specificity import best_f_score as best_f_score
 from nearsay.metrics.specificity import breakdown as breakdown

@@ -94,7 +94,7 @@ class AccuracySpecificityDisplay(drawing.Display):
         y_prob : (n, n_leaves) probabilities in the order of ``taxonomy.leaves``, or {method: such probabilities}
             Those of one method are named by the rule.
         taxonomy : Taxonomy
-        rule : {"darts", "fixed-threshold", "flat-reject"}, default="darts"
+        rule : {"darts", "fixed-threshold", "flat-reject", "climbing"}, default="darts"
         published, target, ax
             As in ``from_curves``.
         """

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.errors import require
+from nearsay.core.arrays import as_labels, as_rows, places_among
+from nearsay.errors import InputError, require
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,38 @@ class LabelScores:
         pandas = require("pandas", "pandas")
         columns = {name: getattr(self, name)[self.order] for name in ("labels", "suggested", "probability", "margin")}
         return pandas.DataFrame({"row": self.order, **columns}).rename(columns={"labels": "label"})
+
+
+def likely_mistakes(y: Any, *, probabilities: Any, classes: Any = None) -> LabelScores:
+    """How well labels fit the probabilities of any model; ``order`` lists likely mistakes first.
+
+    Parameters
+    ----------
+    y : (n_rows,) labels.
+    probabilities : (n_rows, n_classes)
+        Of each row by a model that was not fitted to it, such as ``cross_val_predict(…, method="predict_proba")``: a
+        model that was repeats its label, right or wrong.
+    classes : (n_classes,) the labels of the columns; by default the labels in ``y`` in sorted order.
+
+    >>> scores = likely_mistakes(["cat", "dog", "dog"], probabilities=[[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
+    >>> scores.order, scores.suggested
+    (array([1, 2, 0]), array(['cat', 'cat', 'dog'], dtype='<U3'))
+    """
+    p, labels = np.asarray(as_rows(probabilities, name="probabilities"), np.float64), as_labels(y)
+    named = np.unique(labels) if classes is None else as_labels(classes)
+    if labels.shape != (len(p),):
+        raise InputError(f"y has one label for each of {len(p)} rows of probabilities; got shape {labels.shape}.")
+    if p.shape[1] != len(named):
+        raise InputError(
+            f"probabilities has {p.shape[1]} columns, but {'y' if classes is None else 'classes'} has {len(named)}"
+            " labels. Pass classes, the label of each column, such as classes_ of the model."
+        )
+    if (p < 0).any() or not p.any(axis=1).all():
+        raise InputError("probabilities are at least 0, and some of each row above it. Turn scores into such first.")
+    places = places_among(named, labels)
+    if (places < 0).any():
+        raise InputError(f"The label {labels[places < 0].tolist()[0]!r} of a row is none of classes.")
+    return LabelScores.from_probabilities(p, places, named)
 
 
 def odds_against_rival(p: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
