@@ -130,7 +130,7 @@ def climbing(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
     ['a1', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    thresholds = _for_each("threshold", threshold, len(p_leaf))
     levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
@@ -225,8 +225,9 @@ def levels_of(taxonomy: Taxonomy) -> Levels:
     # A child has a lower number than its parents, so what it gets comes before what it gives.
     starts = np.searchsorted(np.sort(sources), np.arange(taxonomy.n_nodes + 1))
     # Unsigned: a number that cannot be negative spares the loops a question at every step.
-    by_number = (array.astype(np.uintp) for array in (level, starts, targets[np.argsort(sources, kind="stable")]))
-    return Levels(-falling, first, *by_number, _ways_up(taxonomy))
+    in_order = targets[np.argsort(sources, kind="stable")]
+    level, starts, in_order = (array.astype(np.uintp) for array in (level, starts, in_order))
+    return Levels(-falling, first, level, starts, in_order, _ways_up(taxonomy))
 
 
 def _ways_up(taxonomy: Taxonomy) -> np.ndarray:
