@@ -183,18 +183,6 @@ class TritonClassSteps(ClassSteps):
         )
         return kept, counts
 
-    def means(self, far: Any, members: tuple[int, ...]) -> Any:
-        torch = self.torch
-        means = torch.empty((len(far), len(members)), dtype=torch.float64, device=far.device)
-        if len(far):
-            kernels.means_of_lines[(-(-len(far) // 128),)](
-                *(far, torch.tensor(members, dtype=torch.int32, device=far.device).clamp(max=far.shape[1]), means),
-                *(len(far), far.shape[1], len(members)),
-                LANES=128,
-                num_warps=4,
-            )
-        return means
-
     def _tiles(self, classes: Any, near: Any) -> Tiles:
         """Lines sorted by class, cut into tiles of one class."""
         torch, lines, n_classes = self.torch, self.sizes.lines, classes.n_classes
