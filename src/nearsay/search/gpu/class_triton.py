@@ -88,7 +88,7 @@ class Tiles:
 
 
 class TritonClassSteps(ClassSteps):
-    """Most steps as Triton kernels; members of classes that are all equally far are measured by torch."""
+    """Most steps as Triton kernels; torch averages members, and measures those of classes that are all equally far."""
 
     def __init__(self, torch: Any, sizes: KernelSizes | None = None) -> None:
         super().__init__(torch)
