@@ -108,6 +108,18 @@ def test_no_source_store_worker_or_function_is_made_from_a_file_or_imported_for_
     assert not {where.partition(":")[2]} & set(SAVABLE)
 
 
+@pytest.mark.parametrize(
+    ("number", "accepted"), [(np.int64(2), True), (np.array([2]), False), (np.float64(2.0), False), (np.True_, False)]
+)
+def test_a_whole_number_may_be_one_of_numpy_but_no_array_and_no_other_number(number, accepted, tmp_path):
+    path = forged(tmp_path / "jobs.nearsay", an_index(n_jobs={"scalar": 0}), np.asarray(number))
+    if accepted:
+        assert ns.load(path).n_jobs == 2
+    else:
+        with pytest.raises(SavedFileError, match="expected a whole number"):
+            ns.load(path)
+
+
 def test_a_saved_index_over_shards_asks_no_cluster(tmp_path, visitors):
     workers = by_module("neighbors.on_dask:DaskCluster", 1, cluster=f"tcp://{visitors.address}")
     rows = by_module(

@@ -12,13 +12,11 @@ import nearsay as ns
 from benchmarks.hard_rows import FAMILIES, rows_and_queries
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class import class_search
-from nearsay.posterior.methods.pool import pooled_on_gpu
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.class_triton import KernelSizes
 from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.gpu.kernels import class_kernels as gpu_class_kernels
 from nearsay.search.gpu.kernels import jit as gpu_jit
-from nearsay.search.gpu.kernels import pool_kernels as gpu_pool_kernels
 from nearsay.search.gpu.kernels import product_kernels as gpu_product_kernels
 from nearsay.search.gpu.kernels import selection_kernels as gpu_selection_kernels
 from nearsay.search.gpu.limits import GpuLimits, Room
@@ -57,7 +55,7 @@ def by_kernels():
     with (
         mock.patch.object(torch, "empty", poisoned(torch.empty)),
         mock.patch.object(torch, "empty_like", poisoned(torch.empty_like)),
-        kernels_by_numpy(gpu_class_kernels, gpu_pool_kernels, gpu_product_kernels, gpu_selection_kernels),
+        kernels_by_numpy(gpu_class_kernels, gpu_product_kernels, gpu_selection_kernels),
     ):
         yield
 
@@ -137,20 +135,3 @@ def test_more_groups_and_rows_than_there_was_room_for():
     here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in searches)
     assert_same_classes(there.query(X[:4], 3, (1, 4)), here.query(X[:4], 3, (1, 4)))
     assert_same_classes(there.leave_one_out(3, (1, 4), [5]), here.leave_one_out(3, (1, 4), [5]))
-
-
-@pytest.mark.parametrize("members", [(1,), (1, 2, 9)])
-def test_the_pool_in_one_pass(members):
-    torch = importlib.import_module("torch")
-    X, labels = rows_and_labels(n_classes=23)
-    labels[labels == 4] = 5  # one more class without rows
-    table = ns.NeighborIndex(search=on_cpu()).fit(X).with_labels(labels, 23).query(X[:9] + 1, 3, members)
-    rng = np.random.default_rng(0)
-    learned = np.arange(len(members)), 0.3, rng.random(len(members)), rng.random(len(members)), rng.random(23), 0.01
-    nothing = table.classes[:1]
-    nothing.by_class[:], nothing.near[:], nothing.near_means[:] = np.inf, -1, np.inf
-    for near in (table.classes, nothing):
-        expected = pooled_on_gpu.pooled_on_gpu(near, *learned)
-        found = pooled_on_gpu.by_kernel(torch, near, *learned)
-        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
-        np.testing.assert_allclose(found.numpy().sum(axis=1), 1)

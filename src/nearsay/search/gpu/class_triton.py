@@ -88,7 +88,7 @@ class Tiles:
 
 
 class TritonClassSteps(ClassSteps):
-    """Most steps as Triton kernels; members of classes that are all equally far are measured by torch."""
+    """Most steps as Triton kernels; torch averages members, and measures those of classes that are all equally far."""
 
     def __init__(self, torch: Any, sizes: KernelSizes | None = None) -> None:
         super().__init__(torch)
@@ -182,18 +182,6 @@ class TritonClassSteps(ClassSteps):
             num_warps=self.sizes.line_warps,
         )
         return kept, counts
-
-    def means(self, far: Any, members: tuple[int, ...]) -> Any:
-        torch = self.torch
-        means = torch.empty((len(far), len(members)), dtype=torch.float64, device=far.device)
-        if len(far):
-            kernels.means_of_lines[(-(-len(far) // 128),)](
-                *(far, torch.tensor(members, dtype=torch.int32, device=far.device).clamp(max=far.shape[1]), means),
-                *(len(far), far.shape[1], len(members)),
-                LANES=128,
-                num_warps=4,
-            )
-        return means
 
     def _tiles(self, classes: Any, near: Any) -> Tiles:
         """Lines sorted by class, cut into tiles of one class."""

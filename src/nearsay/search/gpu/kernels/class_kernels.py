@@ -5,7 +5,6 @@
     squares_of_pairs    a program adds up the squares of many pairs of a query and a row
     scores_of_classes   a program multiplies some rows of a class with some queries near it
     members_below       a program reads the scores of one class for one query: the k-th lowest, and the rows below
-    means_of_lines      a program averages the nearest members of many lines
 
 Nearly always one row alone may be the nearest of a class, hardly ever more than two. The first and one other have
 fixed places in the output; the rest are appended to a list, in any order, and counted.
@@ -255,21 +254,3 @@ def members_below(  # type: ignore[no-untyped-def]
         tl.store(kept + line * room + at, place, mask=near & (at < room))
         count += tl.sum(near.to(tl.int32), axis=0)
     tl.store(counts + line, count)
-
-
-@jit
-def means_of_lines(far, members, means, n_lines, width, n_members, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Sums from the nearest on, as the CPU does: another order may change the last bit."""
-    line = tl.program_id(0) * LANES + tl.arange(0, LANES)
-    inside = line < n_lines
-    to_far = far + line.to(tl.int64) * width
-    total = tl.zeros((LANES,), tl.float64)
-    added = tl.zeros((LANES,), tl.float64)
-    for column in range(width):
-        distance = tl.load(to_far + column, mask=inside, other=float("inf"))
-        is_member = distance < float("inf")
-        total = tl.where(is_member, total + distance, total)
-        added += is_member.to(tl.float64)
-        for number in range(n_members):
-            reached = inside & (tl.load(members + number) == column + 1)
-            tl.store(means + line.to(tl.int64) * n_members + number, total / added, mask=reached)
