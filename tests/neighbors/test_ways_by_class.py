@@ -147,11 +147,11 @@ def shape(n_rows: int, n_classes: int, n_queries: int, members: tuple[int, ...],
 @pytest.mark.parametrize(
     ("planned", "way"),
     [
-        # Members in the pass over the rows: 16 of 312 rows a class, or 128 for one query; in up to 16 classes.
-        (shape(3120, 10, 100, (1, 16)), Plan("products", (1, 16))),
+        # Members in the pass over the rows: 16 of 625 rows a class, or 128 for one query; in up to 16 classes.
+        (shape(6250, 10, 100, (1, 16)), Plan("products", (1, 16))),
         (shape(1000, 10, 100, (1, 17)), Plan("products", (1,))),
-        (shape(3130, 10, 100, (1, 16)), Plan("products", (1,))),
-        (shape(3130, 10, 8, (1, 16)), Plan("products", (1, 16))),
+        (shape(6260, 10, 100, (1, 16)), Plan("products", (1,))),
+        (shape(6260, 10, 8, (1, 16)), Plan("products", (1, 16))),
         (shape(2100, 17, 100, (1, 4)), Plan("products", (1,))),
         (shape(2100, 17, 100, ()), Plan("products", ())),
         # Small collections in up to 128 classes.

@@ -18,7 +18,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import CASES_TO_HOLD, CORE_VIEWS, Pooled
-from nearsay.posterior.views import gaussian_classes, model_beside
+from nearsay.posterior.views import gaussian_classes, model_beside, row_transforms
 from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside, companion_models, stacked_models
 from nearsay.posterior.views.row_transforms import principal_directions
@@ -99,15 +99,15 @@ def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_
     random = np.random.default_rng(0)
     X, y = random.normal(size=(90, 12)) * np.arange(1, 13), np.arange(90) % 3
     whole = GaussianClasses().fit(X, y)
-    assert whole._whitening.shape == (12, 12)
+    assert whole._basis.shape == (12, 12)
     monkeypatch.setattr(gaussian_classes, "MOST_DIRECTIONS", 5)
     few = GaussianClasses().fit(X, y)
-    assert few._whitening.shape == (12, 5)
+    assert few._basis.shape == (12, 5)
     standardized = (X - X.mean(axis=0)) / X.std(axis=0)
     seen = standardized @ principal_directions(standardized, 5)
     np.testing.assert_allclose(few.predict_proba(X), slow_probabilities(seen, y, seen), rtol=1e-6)
     monkeypatch.setattr(gaussian_classes, "MOST_PRODUCTS", 90 * 3 * 4)
-    assert GaussianClasses().fit(X, y)._whitening.shape == (12, 2)
+    assert GaussianClasses().fit(X, y)._basis.shape == (12, 2)
     monkeypatch.setattr(model_beside, "MOST_ANSWERS", 90 * 3 - 1)
     assert companion_models(X, y, 3) == []
     monkeypatch.setattr(model_beside, "MOST_ANSWERS", 90 * 3)
@@ -127,7 +127,19 @@ def test_columns_of_many_values_are_scored_between_some_of_them(monkeypatch):
 # ---------------------------------------------------------------- in the pool
 
 
-def test_past_cases_are_told_by_gaussians_of_other_folds():
+def test_past_cases_share_scales_where_rows_are_many_and_are_told_by_the_classes_of_other_folds():
+    X, y = clouds(60)
+    for scores in (False, True):
+        model = ModelBeside(GaussianClasses(scores=scores), np.arange(3), "Gaussian").fit(X, y, y)
+        rows = slow_scores(X) if scores else (X - X.mean(axis=0)) / X.std(axis=0)
+        for number in range(5):
+            rest = folds(y) != number
+            p = slow_probabilities(rows[rest], y[rest], rows[~rest])
+            np.testing.assert_allclose(model.past_[~rest], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
+
+
+def test_past_cases_are_told_by_gaussians_of_other_folds(monkeypatch):
+    monkeypatch.setattr(row_transforms, "ROWS_A_COLUMN", 1000)
     X, y = clouds(60)
     for scores in (False, True):
         model = ModelBeside(GaussianClasses(scores=scores), np.arange(3), "Gaussian").fit(X, y, y)

@@ -32,7 +32,9 @@ from nearsay.posterior.views.row_transforms import (
     STANDARDIZED_MANHATTAN,
     WHITENED,
     WHITENED_BESIDE,
+    ClassSpread,
     LearnedTransforms,
+    LinearMap,
     learn_maps,
 )
 from nearsay.posterior.views.views import with_further
@@ -94,6 +96,37 @@ def test_many_columns_are_whitened_in_their_principal_directions(monkeypatch):
     assert few.matrix.shape == unit.matrix.shape == (12, 5)
     monkeypatch.setattr(row_transforms, "MOST_COLUMNS", 12)
     assert learn_maps([WHITENED[0]], X, y)[0].matrix.shape == (12, 12)
+
+
+@pytest.mark.parametrize(("n", "n_columns"), [(300, 80), (20, 80), (200, 400), (70, 60)])
+def test_principal_directions_are_those_of_a_singular_value_decomposition(n, n_columns):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, n_columns)) @ np.diag(0.7 ** np.arange(n_columns)) @ random.normal(size=(n_columns,) * 2)
+    X -= X.mean(axis=0)
+    found = row_transforms.principal_directions(X, 5)
+    np.testing.assert_allclose(found.T @ found, np.eye(5), atol=1e-9)
+    np.testing.assert_allclose(np.abs(np.linalg.svd(X)[2][:5] @ found), np.eye(5), atol=1e-6)
+
+
+def test_directions_without_spread_are_left_out():
+    X = np.random.default_rng(0).normal(size=(6, 40))
+    assert row_transforms.principal_directions(X - X.mean(axis=0), 20).shape == (40, 5)
+
+
+def test_folds_share_the_directions_of_all_rows_where_columns_are_many_and_rows_many_more(monkeypatch):
+    monkeypatch.setattr(row_transforms, "MOST_COLUMNS", 5)
+    random = np.random.default_rng(0)
+    for n, shared in ((79, False), (80, True)):
+        X, y = random.normal(size=(n, 20)), np.arange(n) % 3
+        transforms = LearnedTransforms([WHITENED[0]], X, y)
+        whole, without = transforms.whole(WHITENED[0]), transforms.without(1, WHITENED[0])
+        assert np.array_equal(whole.matrix, without.matrix) == shared
+        assert not np.array_equal(whole.further, without.further)
+        seen = transforms.fold != 1
+        if shared:  # classes of other folds, in the directions of all rows
+            rows = LinearMap(whole.center, whole.matrix, unit=False)(X)
+            factor = ClassSpread(rows[seen], y[seen]).factor(0.5, 0.0)
+            np.testing.assert_allclose(without.further, factor, rtol=1e-7, atol=1e-9)
 
 
 def test_past_cases_are_mapped_by_what_other_folds_teach():

@@ -298,11 +298,12 @@ class ModelFit:
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:
         """The rows as they are, or standardized where a few past cases are clearly better off."""
-        if sum(not view.knows_labels for view in views.values()) < 2:
+        plain = {key: view for key, view in views.items() if not view.knows_labels}
+        if len(plain) < 2:
             return views
         assert self.judged is not None
         few = self.judged[evenly(len(self.judged), CASES_TO_SCALE_BY)]
-        chooser = Chooser(views, self.posteriors, self.labels, self.n_classes, ks=[1], rows=few, weights=self.weights)
+        chooser = Chooser(plain, self.posteriors, self.labels, self.n_classes, ks=[1], rows=few, weights=self.weights)
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
 

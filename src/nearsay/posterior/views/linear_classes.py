@@ -7,18 +7,20 @@ Neighbors see what is near. A line sees a trend across the whole collection, als
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from nearsay.core.arrays import evenly
+from nearsay.core.arrays import evenly, row_blocks, rows_within
 from nearsay.core.parallel import one_blas_thread
 from nearsay.posterior.views.row_transforms import (
+    BLOCK_BYTES,
     ROWS_AT_ONCE,
     STANDARDIZED,
-    along,
+    along_in_blocks,
     learn_maps,
     principal_directions,
 )
@@ -56,23 +58,53 @@ class LinearClasses(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         """Learn the weights; X holds finite numbers, and there are at least two classes."""
-        self.classes_, first, labels = np.unique(y, return_index=True, return_inverse=True)
-        # Classes in the order in which rows meet them: their names make no difference to any digit.
-        met = np.argsort(first)
-        labels = np.argsort(met)[labels]
-        n_directions = min(X.shape[1], MOST_DIRECTIONS)
-        some = evenly(len(labels), max(1, int(self.most_products / (n_directions * len(self.classes_)))))
+        self._fit(X, y)
+        return self
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns it takes."""
+        return len(self._standardized.center)
+
+    def fit_and_map(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The same; gives the rows ``mapped``."""
+        mapped = self._fit(X, y)
+        return mapped if len(mapped) == len(X) else self.mapped(X)
+
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Learn from as many rows as there is time for; gives these, mapped."""
+        self.classes_, met, labels = _classes_as_met(y)
+        some = self._evenly(X.shape[1], len(labels))
         X, labels = X[some], labels[some]
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
         columns = self._columns(X)
         with one_blas_thread():
             self._basis = principal_directions(columns - columns.mean(axis=0), MOST_DIRECTIONS)
+        mapped = along_in_blocks(columns, self._basis)
+        self._learn(mapped, labels, met)
+        return mapped
+
+    def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> LinearClasses:
+        """One with the same scales, directions and ridge, learned from these rows, which were ``mapped``."""
+        other = copy(self)
+        other.ridge = self.ridge_
+        other.classes_, met, labels = _classes_as_met(y)
+        some = other._evenly(mapped.shape[1], len(labels))
+        other._learn(mapped[some], labels[some], met)
+        return other
+
+    def _evenly(self, n_columns: int, n_rows: int) -> np.ndarray:
+        """The rows that it is learned from."""
+        n_products = min(n_columns, MOST_DIRECTIONS) * len(self.classes_)
+        return evenly(n_rows, max(1, int(self.most_products / n_products)))
+
+    def _learn(self, mapped: np.ndarray, labels: np.ndarray, met: np.ndarray) -> None:
+        with one_blas_thread():
             # A column of ones for the intercept.
-            rows = np.hstack([along(columns, self._basis), np.ones((len(columns), 1))])
+            rows = np.hstack([mapped, np.ones((len(mapped), 1))])
             self.ridge_ = _best_ridge(rows, labels, len(self.classes_)) if self.ridge is None else self.ridge
             self._weights = np.empty((rows.shape[1], len(met)))
             self._weights[:, met] = fit_softmax(rows, labels, len(met), self.ridge_)
-        return self
 
     def settled(self) -> LinearClasses:
         """An unfitted one with the ridge that was chosen."""
@@ -80,17 +112,37 @@ class LinearClasses(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Probabilities (n_queries, n_classes); the same digits for a row in any batch."""
-        scores = np.empty((len(X), len(self.classes_)))
+        return self.proba_of_mapped(self.mapped(X))
+
+    def mapped(self, X: np.ndarray) -> np.ndarray:
+        """Rows in the directions that have weights; the same digits for a row in any batch."""
+        size = rows_within(BLOCK_BYTES, 8 * X.shape[1], most=max(1, len(X)))
+        parts = [along_in_blocks(self._columns(X[part]), self._basis) for part in row_blocks(len(X), size=size)]
+        return np.concatenate(parts) if parts else np.empty((0, self._basis.shape[1]))
+
+    def proba_of_mapped(self, mapped: np.ndarray) -> np.ndarray:
+        """Probabilities of rows that were ``mapped``."""
+        scores = np.empty((len(mapped), len(self.classes_)))
         block = np.ones((ROWS_AT_ONCE, len(self._weights)))
         with one_blas_thread():
-            for first in range(0, len(X), ROWS_AT_ONCE):
-                some = self._columns(X[first : first + ROWS_AT_ONCE])
-                block[: len(some), :-1] = along(some, self._basis)
+            for first in range(0, len(mapped), ROWS_AT_ONCE):
+                some = mapped[first : first + ROWS_AT_ONCE]
+                block[: len(some), :-1] = some
                 scores[first : first + len(some)] = (block @ self._weights)[: len(some)]
         return _softmax(scores)
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
         return np.clip(self._standardized(X).astype(np.float64), -FARTHEST, FARTHEST)
+
+
+def _classes_as_met(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The classes; their numbers in the order in which rows meet them; and each row's place in that order.
+
+    In that order, the names of classes make no difference to any digit.
+    """
+    classes, first, labels = np.unique(y, return_index=True, return_inverse=True)
+    met = np.argsort(first)
+    return classes, met, np.argsort(met)[labels]
 
 
 def _best_ridge(rows: np.ndarray, labels: np.ndarray, n_classes: int) -> float:

@@ -28,7 +28,7 @@ from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.forest import FOREST_SPREAD, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
-from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn
+from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn, shares_directions
 from nearsay.search.shards import ShardedRows
 
 # Some models give a class nothing at all; this share of every answer is spread evenly, so that logs stay finite.
@@ -136,8 +136,9 @@ class ModelBeside:
         """Fit the model and, without each fold, its copies; past cases in memory are asked at once."""
         fold = folds_to_learn(order, labels, groups)
         in_shards = isinstance(X, ShardedRows)
+        own = isinstance(self.model, GaussianClasses | LinearClasses)
         # A model of the user's learns from all rows in memory.
-        draws = in_shards or isinstance(self.model, GaussianClasses | LinearClasses | ForestClasses)
+        draws = in_shards or own or isinstance(self.model, ForestClasses)
 
         self.rows_ = _drawn(order) if draws else order
 
@@ -146,23 +147,47 @@ class ModelBeside:
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
             return clone(model).fit(_taken(X, rows), y[rows], **weights)
 
-        self.model_ = fitted(self.model, order)
+        mapped = self._fit_own(X, y) if own else None
+        if not own:
+            self.model_ = fitted(self.model, order)
         unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses | ForestClasses) else self.model
+
+        def without_fold(rest: np.ndarray) -> Any:
+            if len(np.unique(labels[rest])) < 2:  # few models can be fitted to one class
+                return None
+            if not own or not shares_directions(len(self.rows_), self.model_.n_columns):
+                return fitted(unfitted, rest)
+            some = _drawn(rest)
+            rows = self.model_.mapped(_taken(X, some)) if mapped is None else mapped[some]
+            return self.model_.of_other_rows(rows, y[some])
+
         copies = []
         if not in_shards:
             self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
         for number in range(int(fold.max(initial=-1)) + 1):
             rest = order[fold[order] != number]
-            # Few models can be fitted to one class.
-            model = fitted(unfitted, rest) if len(np.unique(labels[rest])) > 1 else None
+            model = without_fold(rest)
             if self.past_ is not None:
                 rows = order[fold[order] == number]
-                self.past_[rows] = self._log_proba_of(model, X[rows])
+                if mapped is None or model is None:
+                    self.past_[rows] = self._log_proba_of(model, X[rows])
+                else:
+                    self.past_[rows] = self._log_proba_of(model, mapped[rows], is_mapped=True)
             if in_shards or self.keeps_copies:
                 copies.append(model)
         self.copies_ = copies
         if in_shards:
             self._rows, self._fold = X, fold
+
+    def _fit_own(self, X: Any, y: np.ndarray) -> np.ndarray | None:
+        """Fit a Gaussian or a line; gives rows in memory in its directions, where the copies share these."""
+        self.model_ = clone(self.model)
+        some = self.model_.fit_and_map(_taken(X, self.rows_), y[self.rows_])
+        if isinstance(X, ShardedRows) or not shares_directions(len(some), self.model_.n_columns):
+            return None
+        mapped = np.empty_like(some) if len(some) == len(X) else self.model_.mapped(X)
+        mapped[self.rows_] = some
+        return np.asarray(mapped)
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Log probabilities of the training rows, or of some, by models that were fitted without them."""
@@ -188,14 +213,14 @@ class ModelBeside:
         table = self.model_.neighbors(X, k)
         return replace(table, indices=np.where(table.indices >= 0, self.rows_[table.indices], -1))
 
-    def _log_proba_of(self, model: Any, X: Any) -> np.ndarray:
+    def _log_proba_of(self, model: Any, X: Any, *, is_mapped: bool = False) -> np.ndarray:
         if not len(X):
             return np.empty((0, len(self.classes)))
         if model is None:
             return np.full((len(X), len(self.classes)), -np.log(len(self.classes)))
         known = np.searchsorted(self.classes, model.classes_)
         p = np.zeros((len(X), len(self.classes)))
-        p[:, known] = model.predict_proba(X)
+        p[:, known] = model.proba_of_mapped(X) if is_mapped else model.predict_proba(X)
         return self._logs(p)
 
     def _check_weights(self, sample_weight: np.ndarray | None) -> None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky
 
-from nearsay.core.arrays import within_range
+from nearsay.core.arrays import rows_within, within_range
 from nearsay.core.parallel import one_blas_thread
 from nearsay.learn.linear_map import distinct_columns, factor, in_units
 from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
@@ -32,11 +33,18 @@ from nearsay.posterior.views.value_differences import value_difference_matrix
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
 MOST_COLUMNS = 512
+# Directions of a subspace beyond those wanted, and powers that turn it toward them; up to so many times as many are
+# found exactly in less time.
+MORE_DIRECTIONS, POWERS, FEW_TIMES = 10, 4, 4
 # Spread of the widest column to that of the narrowest, from which on standardized columns are another view.
 UNEQUAL = 3.0
 # Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
 ROWS_AT_ONCE = 64
 ROWS_TO_LEARN_FROM = 200_000
+BLOCK_BYTES = 4 << 20
+# With so many rows a column, scales and principal directions, which know no labels, are learned once and not again
+# without each fold: a row moves them by less than a fold of other rows would.
+ROWS_A_COLUMN = 4
 # Each fold maps all rows again. Of more rows than these two thirds teach a map about as much as four fifths do.
 MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
 
@@ -152,11 +160,14 @@ class LinearMap:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The mapped rows: (n_rows, n_columns), float32 where the rows are."""
-        mapped = np.empty((len(rows), self.n_columns), self.dtype_of(rows.dtype))
-        block = np.zeros((ROWS_AT_ONCE, len(self.center)))
+        dtype = self.dtype_of(rows.dtype)
+        mapped = np.empty((len(rows), self.n_columns), dtype)
+        by_number = self.matrix.ndim == 1 and self.further is None and not self.unit  # digits depend on nothing else
+        size = rows_within(BLOCK_BYTES, 8 * len(self.center), most=max(1, len(rows))) if by_number else ROWS_AT_ONCE
+        block = np.zeros((size, len(self.center)))
         with one_blas_thread(), np.errstate(over="ignore"):  # what becomes infinite is put right below
-            for first in range(0, len(rows), ROWS_AT_ONCE):
-                some = rows[first : first + ROWS_AT_ONCE]
+            for first in range(0, len(rows), size):
+                some = rows[first : first + size]
                 some = some if self.columns is None else some[:, self.columns]
                 np.subtract(some, self.center, out=block[: len(some)])
                 mapped[first : first + len(some)] = self._finished(self._product(block))[: len(some)]
@@ -181,29 +192,67 @@ class LinearMap:
         return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
 
 
-def learn_maps(transforms: Sequence[RowTransform], X: Any, labels: np.ndarray) -> list[LinearMap]:
+@dataclass(frozen=True)
+class ColumnDirections:
+    """Scales of columns, and directions in which rows spread: what maps learn without labels.
+
+    Attributes
+    ----------
+    columns : (n_taken,) numbers of the columns that are taken; None for all.
+    center, scale : (n_taken,)
+    basis : (n_taken, n_directions) or None
+    """
+
+    columns: np.ndarray | None
+    center: np.ndarray
+    scale: np.ndarray
+    basis: np.ndarray | None
+
+    @classmethod
+    def of(cls, X: np.ndarray, *, with_basis: bool) -> ColumnDirections:
+        """Learn them from some rows."""
+        columns = distinct_columns(X)
+        taken = None if len(columns) == X.shape[1] else columns
+        X, unit = in_units(X if taken is None else X[:, taken])
+        center, spread = X.mean(axis=0), X.std(axis=0)
+        # What is left of rows that are all equal, but for rounding errors, says nothing.
+        rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
+        scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
+        basis = None
+        if with_basis:
+            with one_blas_thread():
+                basis = principal_directions((X - center) * scale, MOST_COLUMNS)
+        return cls(taken, center * unit, scale / unit, basis)
+
+    def standardized(self, X: np.ndarray) -> np.ndarray:
+        """Rows in these columns, of one scale."""
+        scaled: np.ndarray = (X if self.columns is None else X[:, self.columns]) - self.center
+        scaled *= self.scale
+        return scaled
+
+
+def learn_maps(
+    transforms: Sequence[RowTransform], X: Any, labels: np.ndarray, directions: ColumnDirections | None = None
+) -> list[LinearMap]:
     """A map for each transform, from rows and their class numbers; what several share is computed, and held, once.
 
     Parameters
     ----------
     X : (n_rows, n_columns) finite numbers; at least one row.
     labels : (n_rows,) class numbers.
+    directions : those of more rows, where they are known; by default they are learned from these.
     """
     X, labels = _some(X, labels)
     all_columns = X
-    columns = distinct_columns(X)
-    taken = None if len(columns) == X.shape[1] else columns
-    X, unit = in_units(X if taken is None else X[:, taken])
-    center, spread = X.mean(axis=0), X.std(axis=0)
-    # What is left of rows that are all equal, but for rounding errors, says nothing.
-    rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
-    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
-    first, matrix = center * unit, scale / unit
+    know_labels = any(transform.knows_labels for transform in transforms)
+    if directions is None:
+        directions = ColumnDirections.of(X, with_basis=know_labels)
+    taken, first, matrix, basis = directions.columns, directions.center, directions.scale, directions.basis
     maps = {transform: LinearMap(first, matrix, transform.unit, taken) for transform in transforms}
-    if any(transform.knows_labels for transform in transforms):
-        standardized = (X - center) * scale
+    if know_labels:
+        assert basis is not None
+        standardized = directions.standardized(X)
         with one_blas_thread():
-            basis = principal_directions(standardized, MOST_COLUMNS)
             few = len(basis) == basis.shape[1]
             spreads = ClassSpread(along(standardized, basis), np.unique(labels, return_inverse=True)[1])
             shared = matrix[:, None] * basis
@@ -295,19 +344,65 @@ def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
 
     Those of the columns themselves where they are no more.
     """
-    n_columns = X.shape[1]
+    n_rows, n_columns = X.shape
     if n_columns <= most:
         return np.eye(n_columns)
-    from sklearn.utils.extmath import randomized_svd
+    n_directions = min(most, n_rows)
+    if n_columns <= n_rows:
+        return leading_vectors(X.T @ X, n_directions)
+    # Of fewer rows than columns the products with each other say as much.
+    directions = X.T @ leading_vectors(X @ X.T, n_directions)
+    squares = np.einsum("ij,ij->j", directions, directions)
+    spread = squares > n_rows * np.finfo(np.float64).eps * squares.max(initial=0.0)
+    spread[:1] = True
+    basis: np.ndarray = np.linalg.qr(directions[:, spread])[0]
+    return basis
 
-    n_directions = min(most, len(X))
-    directions: np.ndarray = randomized_svd(X, n_directions, n_iter=2, random_state=0)[2].T
-    return directions
+
+def leading_vectors(S: np.ndarray, n_vectors: int) -> np.ndarray:
+    """Orthonormal eigenvectors of the largest eigenvalues of a symmetric matrix, largest first: (n, n_vectors).
+
+    Where few are wanted they are approximate, as by a randomized singular value decomposition: those of a subspace
+    that powers of the matrix turn toward them.
+
+    >>> np.abs(leading_vectors(np.diag([1.0, 9.0, 4.0]), 2)).round(6)
+    array([[0., 0.],
+           [1., 0.],
+           [0., 1.]])
+    """
+    n, width = len(S), n_vectors + MORE_DIRECTIONS
+    if n <= FEW_TIMES * width:
+        vectors = np.linalg.eigh(S)[1]
+    else:
+        subspace = np.random.default_rng(0).normal(size=(n, width))
+        for _ in range(POWERS):
+            subspace = np.linalg.qr(S @ subspace)[0]
+        vectors = subspace @ np.linalg.eigh(subspace.T @ S @ subspace)[1]
+    leading: np.ndarray = vectors[:, : -n_vectors - 1 : -1]
+    return np.ascontiguousarray(leading)
 
 
 def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """Rows in principal directions; those of the columns themselves (a square matrix) take no product."""
     return X if len(directions) == directions.shape[1] else X @ directions
+
+
+def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """The same, with the same digits for a row in any batch."""
+    if len(directions) == directions.shape[1]:
+        return X
+    mapped, block = np.empty((len(X), directions.shape[1])), np.zeros((ROWS_AT_ONCE, len(directions)))
+    with one_blas_thread():
+        for first in range(0, len(X), ROWS_AT_ONCE):
+            some = X[first : first + ROWS_AT_ONCE]
+            block[: len(some)] = some
+            mapped[first : first + len(some)] = (block @ directions)[: len(some)]
+    return mapped
+
+
+def shares_directions(n_rows: int, n_columns: int) -> bool:
+    """Whether folds take the directions of all rows."""
+    return n_rows >= ROWS_A_COLUMN * n_columns
 
 
 def folds_to_learn(order: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
@@ -350,6 +445,26 @@ class LearnedTransforms:
         self._whole: list[LinearMap] | None = None
         self._without: dict[int, list[LinearMap]] = {}
 
+    @cached_property
+    def _directions(self) -> ColumnDirections | None:
+        """Directions for the maps of all folds, where columns are many, and rows many more."""
+        if self.X.shape[1] <= MOST_COLUMNS:
+            return None
+        some = self.order[_even(len(self.order))]
+        rows = np.asarray(self.X[some], np.float64)
+        n_columns = len(distinct_columns(rows))
+        many = n_columns > MOST_COLUMNS and shares_directions(len(self.order), n_columns)
+        return ColumnDirections.of(rows, with_basis=True) if many else None
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_directions"}
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> LearnedTransforms:
+        saved = cls.__new__(cls)
+        vars(saved).update(fields)
+        return saved
+
     def whole(self, transform: RowTransform) -> LinearMap:
         """The map for queries."""
         if self._whole is None:
@@ -364,4 +479,4 @@ class LearnedTransforms:
 
     def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
         some = rows[_even(len(rows))]  # of rows in files no others are read
-        return learn_maps(self.transforms, self.X[some], self.labels[some])
+        return learn_maps(self.transforms, self.X[some], self.labels[some], self._directions)
