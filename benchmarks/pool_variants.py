@@ -152,14 +152,14 @@ def fusions(sets: Sequence[str], n_splits: int) -> Rows:
 
 def known(sets: Sequence[str]) -> list[str]:
     """Those that can be read here."""
-    there = []
+    readable = []
     for name in sets:
         try:
             rows_of(name)
         except DatasetNotFound:
             continue
-        there.append(name)
-    return there
+        readable.append(name)
+    return readable
 
 
 def main() -> None:

@@ -181,8 +181,8 @@ def run(*arguments):
 
 def test_the_command_line_names_the_column_of_groups_and_the_validation_file(tmp_path):
     X, y, who = patients(20)
-    fresh, truth, own = patients(30, seed=3, each=1)
-    train, valid = table(tmp_path / "t.csv", X, y, who), table(tmp_path / "v.csv", fresh, truth, own + 100, 1000)
+    fresh, truth, single = patients(30, seed=3, each=1)
+    train, valid = table(tmp_path / "t.csv", X, y, who), table(tmp_path / "v.csv", fresh, truth, single + 100, 1000)
     run("index", train, "-o", tmp_path / "c", "--group-column", "patient", "--label-column", "color")
     with LiveCollection.open(tmp_path / "c") as collection:
         assert collection.n_columns == 3  # a patient's number is no measure

@@ -228,6 +228,13 @@ def test_groups_are_checked(name):
         learner.fit(X, Y, groups=["ann"] * 32)
 
 
+def test_rows_in_shards_take_no_groups(tmp_path):
+    X, y, group = writers()
+    np.save(tmp_path / "0.npy", X)
+    with pytest.raises(InputError, match="Rows in shards take no groups"):
+        ns.ConformalClassifier(ns.ShardedClassifier(), 0.5).fit(tmp_path, y, groups=group)
+
+
 @pytest.mark.parametrize(
     "classifier",
     [

@@ -193,7 +193,7 @@ def test_views_are_held_by_the_root_of_their_number_and_models_more_closely(n_vi
     precision = np.array([0.1 * np.sqrt(n_views)] * (2 * n_views) + [10.0] * n_models + [0.1 * np.sqrt(n_views)])
     center = np.zeros(len(weights))
     if n_views > CORE_VIEWS:  # held to what the first views have alone, and more closely as there are 60 cases only
-        precision *= 1 + (CASES_TO_HOLD / 60) ** 2
+        precision *= 1 + (CASES_TO_HOLD / 60) ** 3
         core = Pooled(members=(1, 4)).fit_groups([with_further([table] * CORE_VIEWS, stacked_models(said))], y, 3)
         center[: 2 * CORE_VIEWS], center[2 * n_views :] = core.weights_.ravel(), core._all_weights[2 * CORE_VIEWS :]
     np.testing.assert_allclose(slope, -precision * (weights - center), atol=1e-4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 
-def nearest_of_other_groups(X, Q, k, own, groups):
+def nearest_of_other_groups(X, Q, k, of_queries, groups):
     """Rows of other groups, nearest first, ties by row number; −1 fills up."""
     lines = []
-    for query, group in zip(Q, own, strict=True):
+    for query, group in zip(Q, of_queries, strict=True):
         allowed = [row for row in range(len(X)) if groups[row] != group]
         allowed.sort(key=lambda row: (sum((float(a) - float(b)) ** 2 for a, b in zip(query, X[row], strict=True)), row))
         lines.append((allowed + [-1] * k)[:k])

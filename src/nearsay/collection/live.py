@@ -324,10 +324,9 @@ class LiveCollection:
         Parameters
         ----------
         validation : ids, "answered" or None
-            Items that past cases are, where others are unlike those to come (last year's, all by one writer): each is
-            answered by all that are not among them. They vote as others do. "answered" takes items that came with a
-            machine's label, which a person confirmed or corrected since. None asks about every item.
-        learned : what a cluster learned from this version (``distributed_learning.learned_on``), to be kept.
+            Past cases, where items are unlike those to come: each is answered by all that are not among them. They
+            vote, too. "answered": items that came with a machine's label which a person confirmed or corrected.
+        learned : what a cluster learned from this version (``learned_on``), to be kept.
         """
         with self.tracker.lock:
             if learned is None:

@@ -159,6 +159,11 @@ def calibrate(
         )
     if leaves_out:
         if group is not None and not has_fit_parameter(estimator, "groups"):
+            if hasattr(estimator, "left_out_blocks"):
+                raise InputError(
+                    "Rows in shards take no groups. Fit rows in memory, or calibrate on rows of other groups than the"
+                    ' estimator was fitted to (cv="prefit").'
+                )
             return _cross_validated(estimator, X, y, GROUP_FOLDS, weights, group)
         return _left_out(estimator, X, y, weights, group)
     if hasattr(estimator, "left_out_blocks"):

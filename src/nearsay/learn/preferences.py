@@ -134,15 +134,15 @@ def draw_preferences(
         check_whole("top", top, least=1)
     check_number("rest", rest, 0)
 
-    def own(row: int) -> np.ndarray:
+    def alike(row: int) -> np.ndarray:
         """Where the rows of its group are, itself among them."""
-        alike: np.ndarray = np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
-        return alike
+        left_out: np.ndarray = np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
+        return left_out
 
     def draw_block(rows: slice) -> list[np.ndarray]:
         agreements = agreement(Y[rows], Y)
         drawn = [
-            _draw(r, own(i), i, n_pairs, depth, top, rest, np.random.default_rng([seed, i]))
+            _draw(r, alike(i), i, n_pairs, depth, top, rest, np.random.default_rng([seed, i]))
             for i, r in enumerate(agreements, start=rows.start)
         ]
         return [np.concatenate(part) for part in zip(*drawn, strict=True)]

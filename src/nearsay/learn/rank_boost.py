@@ -274,8 +274,8 @@ class RankBoostNeighbors(BaseEstimator):
 
         def rank(space: int, first: int, distances: np.ndarray) -> None:
             if groups is not None:  # as far as any row, so nearer than none
-                own = groups[first : first + len(distances), None] == groups
-                np.copyto(distances, distances.max(axis=1, keepdims=True), where=own)
+                same = groups[first : first + len(distances), None] == groups
+                np.copyto(distances, distances.max(axis=1, keepdims=True), where=same)
             in_parallel(
                 lambda part: rank_rows(distances[part], first + part.start, starts, rows, ranks[space]),
                 row_blocks(len(distances), size=QUERIES_AT_ONCE),

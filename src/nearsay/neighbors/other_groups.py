@@ -13,7 +13,7 @@ from nearsay.neighbors.table import NeighborTable
 
 
 def nearest_of_other_groups(
-    nearest: Callable[[int, np.ndarray], NeighborTable], own: np.ndarray, groups: np.ndarray, k: int
+    nearest: Callable[[int, np.ndarray], NeighborTable], of_queries: np.ndarray, groups: np.ndarray, k: int
 ) -> NeighborTable:
     """The ``k`` nearest rows that are not of the query's own group; −1 and +inf where there are fewer.
 
@@ -21,7 +21,7 @@ def nearest_of_other_groups(
     ----------
     nearest : function of (how many, numbers of queries)
         Gives their nearest rows, as many as that or all there are.
-    own : (n_queries,) the group of each query.
+    of_queries : (n_queries,) the group of each query.
     groups : (n_rows,) the group of each row that can be a neighbor, as numbers from 0.
 
     >>> from nearsay.neighbors.index import NeighborIndex
@@ -32,14 +32,14 @@ def nearest_of_other_groups(
            [ 2, -1],
            [ 1,  0]])
     """
-    sizes = np.bincount(groups, minlength=int(own.max(initial=-1)) + 1)[own]
-    indices, distances = np.full((len(own), k), -1), np.full((len(own), k), np.inf)
+    sizes = np.bincount(groups, minlength=int(of_queries.max(initial=-1)) + 1)[of_queries]
+    indices, distances = np.full((len(of_queries), k), -1), np.full((len(of_queries), k), np.inf)
     # Large groups take longer lists; those of small ones stay short.
     by_size = np.argsort(sizes, kind="stable")
-    for part in row_blocks(len(own), row_bytes=32 * (k + int(sizes.max(initial=0)))):
+    for part in row_blocks(len(of_queries), row_bytes=32 * (k + int(sizes.max(initial=0)))):
         queries = by_size[part]
         table = nearest(k + int(sizes[queries].max()), queries)
-        same = (table.indices < 0) | (groups[table.indices] == own[queries, None])
+        same = (table.indices < 0) | (groups[table.indices] == of_queries[queries, None])
         first = np.argsort(same, axis=1, kind="stable")[:, :k]
         left = ~np.take_along_axis(same, first, axis=1)
         query, place = queries[:, None], np.arange(first.shape[1])
@@ -68,10 +68,12 @@ def others(X: np.ndarray, k: int, groups: np.ndarray | None = None) -> np.ndarra
 
 
 def nearest_among(
-    X: np.ndarray, Q: np.ndarray, k: int, own: np.ndarray | None = None, groups: np.ndarray | None = None
+    X: np.ndarray, Q: np.ndarray, k: int, of_queries: np.ndarray | None = None, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Numbers of the ``k`` nearest rows of X for every query, none of its ``own`` group; −1 where there are fewer."""
+    """Numbers of the ``k`` nearest rows of X for every query, none of its group; −1 where there are fewer."""
     index, k = NeighborIndex().fit(X), min(k, len(X))
-    if own is None or groups is None:
+    if of_queries is None or groups is None:
         return index.query(Q, k).indices
-    return nearest_of_other_groups(lambda n, queries: index.query(Q[queries], min(n, len(X))), own, groups, k).indices
+    return nearest_of_other_groups(
+        lambda n, queries: index.query(Q[queries], min(n, len(X))), of_queries, groups, k
+    ).indices

@@ -74,7 +74,7 @@ MODEL_PRECISION = 10.0
 
 # The first two views, the models and the sizes are expected to carry the pool. To many more views few cases would be
 # overfitted: all weights are held to those that these few have alone, twice as closely as otherwise with so many cases,
-# and with fewer by the square of that ratio: five times as closely with half as many, 226 times with 100.
+# and with fewer by the third power of that ratio: nine times as closely with half as many.
 CORE_VIEWS, CASES_TO_HOLD = 2, 1500
 
 # How many times as closely the weights of views may be held at zero where models are in the pool too, and how many
@@ -259,7 +259,7 @@ class Pooled(GroupPosterior):
         precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
         precision[:n_weights] *= self.strictness_
         precision[n_weights:-1] = MODEL_PRECISION
-        return (1 + (CASES_TO_HOLD / n_cases) ** 2) * precision if self._has_core(n_views) else precision
+        return (1 + (CASES_TO_HOLD / n_cases) ** 3) * precision if self._has_core(n_views) else precision
 
     def _has_core(self, n_views: int) -> bool:
         """Whether the first views are expected to carry the pool; one view more is no burden."""
