@@ -80,7 +80,7 @@ SKLEARN_MODELS = """LogisticRegression LinearDiscriminantAnalysis QuadraticDiscr
 SKLEARN_TRANSFORMERS = """StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer PCA TruncatedSVD
     LabelBinarizer Pipeline"""
 CLASSIFIERS = """NeighborClassifier FusedClassifier HedgedClassifier ConformalClassifier FoldModels GaussianClasses
-    LinearClasses"""
+    LinearClasses BoostedClasses"""
 METRICS = """ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns
     TableEncoder"""
 ORDERINGS = "JointNeighbors RankBoostNeighbors TransformedNeighbors TwoPassNeighbors"
@@ -124,7 +124,7 @@ _COUNTS_BY_CLASS = {
     "base_": may(floats("classes")),
     "extra_": may(sparse_matrix("classes", "classes")),
 }
-_OWN_MODEL = of("GaussianClasses LinearClasses ForestClasses")
+_OWN_MODEL = of("GaussianClasses LinearClasses BoostedClasses ForestClasses")
 _ANSWERS = {
     "n_features_in_": count(),
     "feature_names_in_": values("_"),
@@ -326,6 +326,10 @@ CLASSES: tuple[Savable, ...] = (
         _n_rows=count("rows")),
     _estimator("posterior.views.linear_classes:LinearClasses", "ridge most_products", classes_=ints("classes"),
         _standardized=of("LinearMap"), _basis=floats("columns directions"), _weights=floats("_ classes"), ridge_=FLOAT),
+    _estimator("posterior.views.boosted_classes:BoostedClasses", "most_rows", classes_=ints("classes"),
+        _met=ints("classes", below="classes"), _roots=ints("trees", below="nodes"), _feature=ints("nodes"),
+        _threshold=floats("nodes"), _left=ints("nodes", below="nodes", least=-1), _right=ints("nodes", below="nodes",
+        least=-1), _values=floats("nodes"), _baseline=floats("_")),
     _estimator("posterior.views.forest:ForestClasses", "n_trees rows_a_tree smallest_split", classes_=ints("classes"),
         _labels=LABELS, smallest_split_=count(),
         _standardized=of("LinearMap"), _roots=ints("trees", below="nodes"), _feature=ints("nodes"),
