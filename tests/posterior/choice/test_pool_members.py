@@ -1,5 +1,6 @@
 """Members of a pool that do not pay are dropped, and are not asked by queries."""
 
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
@@ -97,7 +98,7 @@ class Noise(GaussianNB):
 
 
 @pytest.fixture(scope="module")
-def beside_noise() -> ns.NeighborClassifier:
+def beside_noise() -> Iterator[ns.NeighborClassifier]:
     """Of 600 rows in three clouds that overlap."""
     random = np.random.default_rng(0)
     labels = np.arange(600) % 3
