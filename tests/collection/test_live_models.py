@@ -32,7 +32,8 @@ def wines(tmp_path_factory):
 def test_a_collection_answers_as_a_classifier_of_the_same_rows(wines):
     clf = NeighborClassifier().fit(X, LABELS)
     state = wines.state()
-    assert state.learned.choices[-len(COMPANIONS) :] == list(COMPANIONS)
+    names = [name for name in COMPANIONS if name != "boosting"]  # which is for tables with words or gaps
+    assert state.learned.choices[-len(names) :] == names
     np.testing.assert_allclose(state.classifier.predict_proba(Q), clf.predict_proba(Q), rtol=1e-9, atol=1e-12)
     table, theirs = state.classifier.model_.leave_one_out(np.arange(9)), clf.model_.leave_one_out(np.arange(9))
     np.testing.assert_allclose(table.model_log_p, theirs.model_log_p, atol=1e-5)

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_iris, load_wine
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
+from nearsay.core.arrays import evenly
 from nearsay.errors import InputError, SavedFileError
 from nearsay.posterior.views import linear_classes, model_beside
+from nearsay.posterior.views.boosted_classes import STEP, STEPS, BoostedClasses
 from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
 from nearsay.posterior.views.model_beside import (
@@ -91,6 +93,44 @@ def test_a_forest_stops_at_the_splits_by_which_past_cases_are_answered_best():
     assert ForestClasses().fit(X, (X[:, 0] > 0).astype(int)).smallest_split_ == 2
 
 
+@pytest.mark.parametrize("read", [load_wine, load_breast_cancer])
+def test_boosted_trees_answer_as_scikit_learns(read):
+    X, y = read(return_X_y=True)
+    X, y = X[::-1], y[::-1]  # the last class is met first
+    boosted = BoostedClasses().fit(X, y)
+    theirs = HistGradientBoostingClassifier(
+        learning_rate=STEP, max_iter=STEPS, max_leaf_nodes=4, min_samples_leaf=10, l2_regularization=1.0,
+        early_stopping=False, random_state=0,
+    )  # fmt: skip
+    expected = theirs.fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(boosted.predict_proba(X), expected, atol=1e-9)
+    some = BoostedClasses(most_rows=50).fit(X, y)
+    even = evenly(len(X), 50)
+    np.testing.assert_array_equal(some.predict_proba(X), BoostedClasses().fit(X[even], y[even]).predict_proba(X))
+
+
+def test_only_a_table_with_words_or_gaps_is_boosted(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    words = np.array(X, dtype=object)
+    words[:, 0] = np.where(X[:, 0] > 6, "long", "short")
+    clf = ns.NeighborClassifier(posterior="pooled", metric="auto").fit(words, y)
+    assert "boosting" not in ns.NeighborClassifier(metric="auto").fit(X, y).choices_.chosen.distances
+    names = [member.name for member in clf.summary_.members]
+    assert "boosting" in names
+    ns.save(clf, tmp_path / "words.nearsay")
+    np.testing.assert_array_equal(ns.load(tmp_path / "words.nearsay").predict_proba(words), clf.predict_proba(words))
+
+
+def test_thresholds_of_words_and_numbers_together_are_answered_better_with_boosted_trees():
+    rng = np.random.default_rng(0)
+    words, numbers = rng.choice(["a", "b", "c"], 900), rng.normal(size=(900, 6))
+    y = (numbers[np.arange(900), np.unique(words, return_inverse=True)[1]] > 0.5).astype(int)
+    table = np.column_stack([words.astype(object), numbers])
+    clf = ns.NeighborClassifier().fit(table[:600], y[:600])
+    lost = next(member for member in clf.summary_.members if member.name == "boosting").without
+    assert lost > 1.2 * clf.summary_.log_loss
+
+
 def test_a_forest_of_many_rows_draws_some_for_each_tree():
     X, y = load_wine(return_X_y=True)
     forest = ForestClasses(n_trees=20, rows_a_tree=50).fit(X, y)
@@ -132,7 +172,7 @@ def test_a_line_takes_principal_directions_of_many_columns(monkeypatch):
     assert (line.predict_proba(X).argmax(axis=1) == y).mean() > 0.9
 
 
-@pytest.mark.parametrize("make", [LinearClasses, ForestClasses])
+@pytest.mark.parametrize("make", [LinearClasses, BoostedClasses, ForestClasses])
 def test_a_row_is_answered_alike_in_any_batch_and_wherever_it_lies(make):
     X, y = load_wine(return_X_y=True)
     model = make().fit(X, y)
@@ -212,7 +252,7 @@ def test_weights_are_those_of_the_smallest_loss():
         assert loss(weights) <= loss(weights + 0.05 * rng.normal(size=weights.shape)) + 1e-3
 
 
-@pytest.mark.parametrize(("n", "n_models"), [(FEWEST_ROWS - 1, 0), (FEWEST_ROWS, len(COMPANIONS))])
+@pytest.mark.parametrize(("n", "n_models"), [(FEWEST_ROWS - 1, 0), (FEWEST_ROWS, len(COMPANIONS) - 1)])
 def test_very_few_rows_teach_no_model(n, n_models):
     X, y = np.random.default_rng(0).normal(size=(n, 3)), np.arange(n) % 2
     assert len(companion_models(X, y, 2)) == n_models

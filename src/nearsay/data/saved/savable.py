@@ -80,7 +80,7 @@ SKLEARN_MODELS = """LogisticRegression LinearDiscriminantAnalysis QuadraticDiscr
 SKLEARN_TRANSFORMERS = """StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Normalizer PCA TruncatedSVD
     LabelBinarizer Pipeline"""
 CLASSIFIERS = """NeighborClassifier FusedClassifier HedgedClassifier ConformalClassifier FoldModels GaussianClasses
-    LinearClasses"""
+    LinearClasses BoostedClasses"""
 METRICS = """ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns
     TableEncoder"""
 ORDERINGS = "JointNeighbors RankBoostNeighbors TransformedNeighbors TwoPassNeighbors"
@@ -130,7 +130,7 @@ _TREES = {
     "_right": ints("nodes", below="nodes", least=-1), "_starts": starts("nodes+1", of="members"),
     "_members": ints("members", below="rows"), "_counts": ints("members"),
 }  # fmt: skip
-_OWN_MODEL = of("GaussianClasses LinearClasses ForestClasses")
+_OWN_MODEL = of("GaussianClasses LinearClasses BoostedClasses ForestClasses")
 _ANSWERS = {"n_features_in_": count(), "feature_names_in_": values("_"), "rows_": of("GivenRows", "rows classes")}
 _FITTED = {
     "classes": values("classes"),
@@ -324,6 +324,10 @@ CLASSES: tuple[Savable, ...] = (
         _n_rows=count("rows")),
     _estimator("posterior.views.linear_classes:LinearClasses", "ridge most_products", classes_=ints("classes"),
         _standardized=of("LinearMap"), _basis=floats("columns directions"), _weights=floats("_ classes"), ridge_=FLOAT),
+    _estimator("posterior.views.boosted_classes:BoostedClasses", "most_rows", classes_=ints("classes"),
+        _met=ints("classes", below="classes"), _roots=ints("trees", below="nodes"), _feature=ints("nodes"),
+        _threshold=floats("nodes"), _left=ints("nodes", below="nodes", least=-1), _right=ints("nodes", below="nodes",
+        least=-1), _values=floats("nodes"), _baseline=floats("_")),
     _estimator("posterior.views.forest:ForestClasses", "n_trees rows_a_tree smallest_split", classes_=ints("classes"),
         smallest_split_=count(), **_TREES),
     _estimator("annotate.scorers.keyword_forest:KeywordForest", "n_trees rows_a_tree", classes_=ints("classes"),

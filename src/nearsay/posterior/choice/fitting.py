@@ -293,7 +293,8 @@ class ModelFit:
             thorough = is_auto_metric(self.options.metric)
             given = self.X, self.labels, self.n_classes, self.order, self.groups
             keep = self.options.keep_copies
-            models += companion_models(*given, thorough=thorough, keep_copies=keep, steps=self.steps)
+            is_table = bool(self.options.blocks)
+            models += companion_models(*given, is_table=is_table, thorough=thorough, keep_copies=keep, steps=self.steps)
         return models
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:

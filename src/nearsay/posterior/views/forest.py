@@ -71,10 +71,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         forest: Any = cls.__new__(cls)
         vars(forest).update(fields)
         if "_left" in fields:
-            nodes = np.arange(len(forest._left))
-            leaf = forest._left < 0
-            if not ((forest._left > nodes) & (forest._right > nodes) | leaf).all():
-                raise InputError("A saved forest has a node that is its own ancestor.")
+            check_that_ways_end(forest._left, forest._right)
             if forest._counts.min(initial=1) < 1:
                 raise InputError("A saved forest has a row that was drawn 0 times.")
         made: ForestClasses = forest
@@ -245,19 +242,37 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         return NeighborTable(rows, distances)
 
     def _leaves(self, columns: np.ndarray) -> np.ndarray:
-        """The node at which every row ends in every tree: (n_rows, n_trees)."""
-        if self._feature.max(initial=0) >= columns.shape[1]:
-            raise InputError(f"Trees that compare column {self._feature.max()} were given {columns.shape[1]} columns.")
-        nodes = np.tile(self._roots, (len(columns), 1))
-        row, tree = np.nonzero(self._left[nodes] >= 0)
-        while len(row):
-            node = nodes[row, tree]
-            is_left = columns[row, self._feature[node]] <= self._threshold[node]
-            nodes[row, tree] = node = np.where(is_left, self._left[node], self._right[node])
-            on = self._left[node] >= 0
-            row, tree = row[on], tree[on]
-        return nodes
+        return leaves_of_trees(columns, self._roots, self._feature, self._threshold, self._left, self._right)
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
         """As trees compare them."""
         return np.asarray(np.clip(self._standardized(X), -FARTHEST, FARTHEST), np.float32)
+
+
+def leaves_of_trees(
+    columns: np.ndarray,
+    roots: np.ndarray,
+    feature: np.ndarray,
+    threshold: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+) -> np.ndarray:
+    """The node at which every row ends in every tree: (n_rows, n_trees). Leaves have −1 for children."""
+    if feature.max(initial=0) >= columns.shape[1]:
+        raise InputError(f"Trees that compare column {feature.max()} were given {columns.shape[1]} columns.")
+    nodes = np.tile(roots, (len(columns), 1))
+    row, tree = np.nonzero(left[nodes] >= 0)
+    while len(row):
+        node = nodes[row, tree]
+        is_left = columns[row, feature[node]] <= threshold[node]
+        nodes[row, tree] = node = np.where(is_left, left[node], right[node])
+        on = left[node] >= 0
+        row, tree = row[on], tree[on]
+    return nodes
+
+
+def check_that_ways_end(left: np.ndarray, right: np.ndarray) -> None:
+    """Refuse saved trees in which a child does not lie behind its parent: a way down might never end."""
+    nodes = np.arange(len(left))
+    if not ((left > nodes) & (right > nodes) | (left < 0)).all():
+        raise InputError("A saved forest has a node that is its own ancestor.")

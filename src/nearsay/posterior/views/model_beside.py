@@ -25,6 +25,7 @@ from nearsay.core.steps import Steps
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
+from nearsay.posterior.views.boosted_classes import BoostedClasses
 from nearsay.posterior.views.forest import FOREST_SPREAD, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
@@ -39,16 +40,21 @@ FEW_TREES, MANY_TREES = 100, 200
 FEW_ROWS_A_TREE, MANY_ROWS_A_TREE = 2000, 20_000
 FEW_PRODUCTS, MANY_PRODUCTS = 1e8, 4e9
 # Models of classes by the names that people read; whether to take more time says how thorough they are.
+BOOSTING = "boosting"
 COMPANIONS: dict[str, Callable[[bool], Any]] = {
     "Gaussian": lambda thorough: GaussianClasses(),
     "Gaussian ranks": lambda thorough: GaussianClasses(scores=True),
     "line": lambda thorough: LinearClasses(most_products=MANY_PRODUCTS if thorough else FEW_PRODUCTS),
+    BOOSTING: lambda thorough: BoostedClasses(),
     "forest": lambda thorough: (
         ForestClasses(n_trees=MANY_TREES, rows_a_tree=MANY_ROWS_A_TREE)
         if thorough
         else ForestClasses(n_trees=FEW_TREES, rows_a_tree=FEW_ROWS_A_TREE)
     ),
 }
+OWN_MODELS = (GaussianClasses, LinearClasses, BoostedClasses, ForestClasses)
+# A tree for each class and step takes long where classes are many.
+MOST_CLASSES_TO_BOOST = 16
 # Fewer rows have nothing to teach a model.
 FEWEST_ROWS = 20
 
@@ -138,7 +144,7 @@ class ModelBeside:
         in_shards = isinstance(X, ShardedRows)
         own = isinstance(self.model, GaussianClasses | LinearClasses)
         # A model of the user's learns from all rows in memory.
-        draws = in_shards or own or isinstance(self.model, ForestClasses)
+        draws = in_shards or isinstance(self.model, OWN_MODELS)
 
         self.rows_ = _drawn(order) if draws else order
 
@@ -290,20 +296,24 @@ def companion_models(
     order: np.ndarray | None = None,
     groups: np.ndarray | None = None,
     *,
+    is_table: bool = False,
     thorough: bool = False,
     keep_copies: bool = False,
     steps: Steps | None = None,
 ) -> list[ModelBeside]:
-    """Classes as Gaussians of the columns and of their normal scores, a line and a forest.
+    """Classes as Gaussians of the columns and of their normal scores, a line, boosted trees for a table, and a forest.
 
-    None where rows are very few, or rows × classes too many. ``thorough`` takes more time for the line and the forest,
-    and ``keep_copies`` keeps those that were fitted without each fold. ``steps`` measures each.
+    ``is_table`` tells that the columns are those of a table with words or gaps. No models where rows are very few, or
+    rows × classes too many. ``thorough`` takes more time for the line and the forest, and ``keep_copies`` keeps those
+    that were fitted without each fold. ``steps`` measures each.
     """
     if len(X) < FEWEST_ROWS or len(X) * n_classes > MOST_ANSWERS:
         return []
     classes = np.arange(n_classes)
     models = []
     for name, make in COMPANIONS.items():
+        if name == BOOSTING and not (is_table and n_classes <= MOST_CLASSES_TO_BOOST):
+            continue
         model = make(thorough)
         kind = ForestBeside if isinstance(model, ForestClasses) and groups is None else ModelBeside
         beside = kind(model, classes, name, keeps_copies=keep_copies)
