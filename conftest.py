@@ -17,6 +17,7 @@ FIRST = [
     *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
     *("data", "datasets", "settings", "hard_rows", "corel5k", "many_classes", "simulated_promises", "commands"),
     *("joint_search", "fused", "reproduce_hedging", "tour", "approximate", "dask", "labeling_parts", "web_accessible"),
+    *("sample_weight", "useless_columns", "records", "shards", "row_order", "groups"),
     *("packed_tile", "scales", "web_gate", "web_ask", "web_browse", "web_batch"),
 ]
 

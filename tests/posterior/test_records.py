@@ -138,7 +138,7 @@ def explained(estimator: Any, Q: np.ndarray, truth: np.ndarray) -> tuple[np.ndar
 
 # Every posterior on four of the sets, and every set with four of the posteriors or more.
 TOLD = [
-    (list(SETS)[(number + step) % len(SETS)], posterior)
+    pytest.param(list(SETS)[(number + step) % len(SETS)], posterior, marks=[pytest.mark.slow][: bool(step)])
     for number, posterior in enumerate(ns.posterior.POSTERIORS)
     for step in (0, 3, 5, 8)
 ]
