@@ -5,7 +5,9 @@ matplotlib warns when many are, and a warning from nearsay is an error here.
 
 import gc
 import os
+import resource
 import sys
+from collections import Counter
 
 import pytest
 
@@ -15,12 +17,14 @@ FIRST = [
     *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
     *("data", "datasets", "settings", "hard_rows", "corel5k", "many_classes", "simulated_promises", "commands"),
     *("joint_search", "fused", "reproduce_hedging", "tour", "approximate", "dask", "labeling_parts", "web_accessible"),
+    *("sample_weight", "useless_columns", "records", "shards", "row_order", "groups"),
     *("packed_tile", "scales", "web_gate", "web_ask", "web_browse", "web_batch"),
 ]
 
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="Run all tests, as before a release.")
+    parser.addoption("--times", action="store_true", help="Print the processor seconds of each file of tests.")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -49,11 +53,43 @@ def pytest_collection_finish(session):
 def pytest_runtest_teardown(item, nextitem):
     if nextitem is None or nextitem.path != item.path:
         keep_for_good()
+    item.user_properties[:] = [(name, processor_seconds() - at) for name, at in item.user_properties]
 
 
 def keep_for_good():
     gc.collect()
     gc.freeze()
+
+
+# ---------------------------------------------------------------- where the time goes
+
+SECONDS = "processor seconds"
+seconds_by_file = Counter()
+
+
+def processor_seconds():
+    """Of this process and of those that it has waited for."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    item.user_properties.append((SECONDS, processor_seconds()))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":
+        seconds_by_file[report.location[0]] += dict(report.user_properties).get(SECONDS, 0.0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    if terminalreporter.config.getoption("--times"):
+        terminalreporter.section(f"{SECONDS}, {sum(seconds_by_file.values()):.0f} in all")
+        for file, seconds in seconds_by_file.most_common():
+            if seconds >= 1:
+                terminalreporter.line(f"{seconds:7.1f} {file}")
 
 
 @pytest.fixture(autouse=True)

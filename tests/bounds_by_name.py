@@ -50,9 +50,10 @@ def test_the_pool_learns_from_more_classes_than_it_keeps():
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1)
 
 
-def test_classes_too_many_to_list_are_those_that_rows_meet(monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.LIST_ALL_UP_TO", 2)
-    table = ns.NeighborIndex().fit(ROWS).with_labels(LABELS).query(ROWS, 3, (1, 4))
+def test_classes_too_many_to_list_are_those_that_rows_meet():
+    labeled = ns.NeighborIndex().fit(ROWS).with_labels(LABELS)
+    labeled.lists_all = False
+    table = labeled.query(ROWS, 3, (1, 4))
     assert (table.classes.numbers[:, 0] == LABELS[table.indices[:, 0]]).all()
 
 

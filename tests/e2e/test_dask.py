@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 import nearsay as ns
 from nearsay.errors import ClusterError, InputError, StorageError
-from nearsay.neighbors.sharded import dask_cluster, dask_queue, shard_work, sharded_index
+from nearsay.neighbors.sharded import dask_cluster, dask_queue, shard_work
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.sharded import ShardedClassifier
@@ -78,7 +78,6 @@ def test_by_default_a_cluster_searches_the_views_of_one_array(tmp_path, two_work
 
 
 def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_busy(files, two_workers, monkeypatch):
-    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 40)
     together: list[int] = []
     receive = dask_queue.PendingSearches._receive
 
@@ -91,6 +90,7 @@ def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_b
     monkeypatch.setattr(dask_queue.PendingSearches, "_receive", counted)
     told: list[tuple[int, int]] = []
     index = ShardedIndex(cluster=two_workers, on_progress=lambda *done: told.append(done)).fit(files)
+    index.queries_at_once = 40
     same(index.query(X[:500], 3), ns.nearest(X, X[:500], 3))
     assert 1 < max(together) <= dask_queue.MOST_SEARCHES
     total = 13 * (len(CUTS) + 1)
@@ -98,11 +98,12 @@ def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_b
 
 
 @pytest.mark.parametrize("n_files", [1, 2, 7])
-def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, two_workers, monkeypatch, n_files):
-    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 7)
+def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, two_workers, n_files):
     some_X, some_labels = X[:60], LABELS[:60]
     cuts = list(range(60 // n_files, 60, 60 // n_files))[: n_files - 1]
-    labeled = ShardedIndex(cluster=two_workers).fit(written(some_X, cuts, str(tmp_path))).with_labels(some_labels)
+    index = ShardedIndex(cluster=two_workers).fit(written(some_X, cuts, str(tmp_path)))
+    index.queries_at_once = 7
+    labeled = index.with_labels(some_labels)
     whole = ns.NeighborIndex().fit(some_X).with_labels(some_labels)
     same(labeled.query(X[:30] + 0.5, 3, (1, 4)), whole.query(X[:30] + 0.5, 3, (1, 4)))
     for members in (None, (), (1, 4)):
@@ -124,10 +125,10 @@ def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, 
 @settings(max_examples=6, deadline=None)
 def test_however_rows_and_queries_are_cut_a_cluster_answers_as_one_process(two_workers, case, metric, k, most, members):
     some, labels, cuts, removed = case
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharded_index, "MOST_QUERIES", most)
+    with tempfile.TemporaryDirectory() as folder:
         rows = ShardedRows.open(written(some, cuts, folder)).without(removed)
         index = ShardedIndex(metric, cluster=two_workers).fit(rows)
+        index.queries_at_once = most
         whole = ns.NeighborIndex(metric, "exact").fit(some).remove(removed)
         k = min(k, len(whole) - 1)
         same(index.query(some + 0.5, k), whole.query(some + 0.5, k))
@@ -263,17 +264,17 @@ def test_a_cluster_without_credentials_is_not_started(monkeypatch):
 
 
 @pytest.mark.slow
-def test_workers_answer_as_one_process_about_files_in_another_order(files, two_workers, monkeypatch):
-    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 300)
+def test_workers_answer_as_one_process_about_files_in_another_order(files, two_workers):
     index = ShardedIndex(cluster=two_workers).fit(list(reversed(files)))
+    index.queries_at_once = 300
     back = np.vstack([X[start : start + 150] for start in reversed(range(0, 3000, 150))])
     same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 2500)
+def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, two_workers):
     index = ShardedIndex(cluster=two_workers, work_folder=tmp_path / "work").fit(files)
+    index.queries_at_once = 2500
     victim = next(iter(dask_cluster.DaskCluster(two_workers).client().run(os.getpid).values()))
     killed: list[int] = []
 
@@ -343,10 +344,7 @@ def test_a_scheduler_that_is_restarted_between_two_batches_changes_nothing(files
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_done_twice(
-    files, tmp_path, processes, monkeypatch
-):
-    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 5000)  # so that several blocks are in flight
+def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_done_twice(files, tmp_path, processes):
     work = tmp_path / "work"
     written_at: dict[str, int] = {}
     lost: list[int] = []
@@ -359,6 +357,7 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
             processes.start("scheduler", "worker")
 
     index = ShardedIndex(cluster=processes.address, work_folder=work, on_progress=lose).fit(files)
+    index.queries_at_once = 5000  # so that several blocks are in flight
     Q = np.vstack([X] * 4)
     same(index.query(Q, 5), ns.nearest(X, Q, 5))
     assert lost

@@ -39,8 +39,9 @@ def answers(make, X, y, Q, order=None, names=NAMES):  # type: ignore[no-untyped-
 @pytest.mark.parametrize(
     ("metric", "n", "seeds"),
     [
-        *(("euclidean", n, seeds) for n, seeds in ((60, 2), (100, 1), (150, 1), (1000, 1))),
-        *(("auto", n, 1) for n in (60, 150)),
+        *(("euclidean", n, seeds) for n, seeds in ((60, 2), (100, 1), (150, 1))),
+        ("auto", 60, 1),
+        *(pytest.param(metric, n, 1, marks=pytest.mark.slow) for metric, n in (("euclidean", 1000), ("auto", 150))),
     ],
 )
 def test_neither_the_order_of_rows_nor_the_names_of_classes_change_an_answer(metric, n, seeds):

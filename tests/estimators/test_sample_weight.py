@@ -50,6 +50,7 @@ ESTIMATORS: dict[str, Any] = {
 }
 # What chooses among all views of the rows takes longest, and does with weights what its parts do.
 WITHOUT_ALL_VIEWS = [name for name in ESTIMATORS if name not in ("all views", "fused, auto")]
+EVERY = [pytest.param(name, marks=[pytest.mark.slow][name in WITHOUT_ALL_VIEWS :]) for name in ESTIMATORS]
 
 
 @pytest.fixture(autouse=True)
@@ -79,17 +80,17 @@ def all_that_is_said(clf: Any, Q: np.ndarray) -> list[Any]:
 # ---------------------------------------------------------------- what weights mean
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", EVERY[:-1])
 def test_equal_weights_give_what_no_weights_give_to_the_last_bit(name: str) -> None:
     X, y, _ = made_up()
     without = all_that_is_said(clone(ESTIMATORS[name]).fit(X, y), X[:20] + 0.1)
-    for constant in (0.1, 3.7e300)[name == "fused, auto" :]:
+    for constant in (0.1, 3.7e300):
         found = all_that_is_said(clone(ESTIMATORS[name]).fit(X, y, sample_weight=np.full(60, constant)), X[:20] + 0.1)
         np.testing.assert_array_equal(found[0], without[0])
         assert found[2] == without[2]
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_row_of_weight_0_is_as_if_it_were_not_there(name: str) -> None:
     X, y, weights = made_up()
     held, ids = np.flatnonzero(weights), np.arange(100, 160)

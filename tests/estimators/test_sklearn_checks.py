@@ -18,8 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearsay.errors import InputError
+from nearsay.learn import BoostMetric
 from nearsay.metrics.probability import accuracy
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import CRITERIA, POSTERIORS, Auto
 from nearsay.posterior.methods.proportional import SMOOTHINGS, Proportional
 from nearsay.posterior.votes import TIE_RULES
@@ -54,7 +56,7 @@ def takes_an_estimator(kind: type[BaseEstimator]) -> bool:
 OTHER_MOODS = [
     NeighborClassifier("auto", posterior="proportional"),
     NeighborClassifier(5, tie_break="random", posterior=Proportional(smoothing="add-one")),
-    NeighborClassifier(5, posterior="pooled", metric="auto"),  # all views; the default above chooses everything else
+    NeighborClassifier(5, posterior="rank", metric="auto"),  # all distances; the default above chooses everything else
     *(NeighborClassifier(3, posterior=name) for name in ("weighted", "dist&votesplit", "rank", "confmat", "pooled")),
 ]
 
@@ -66,19 +68,24 @@ def _passes(estimator, check):
         check(estimator)
 
 
-@parametrize_with_checks(exported(), expected_failed_checks=declared)
+TAKE_LONG = [each for each in exported() if isinstance(each, FusedClassifier | BoostMetric)]
+
+
+@parametrize_with_checks(
+    [each for each in exported() if type(each) not in map(type, TAKE_LONG)], expected_failed_checks=declared
+)
 def test_scikit_learns_own_checks_pass(estimator, check):
     _passes(estimator, check)
 
 
 @pytest.mark.slow
-@parametrize_with_checks(OTHER_MOODS, expected_failed_checks=declared)
-def test_so_they_do_with_other_settings(estimator, check):
+@parametrize_with_checks([*TAKE_LONG, *OTHER_MOODS], expected_failed_checks=declared)
+def test_so_they_do_with_other_settings_and_what_takes_long(estimator, check):
     _passes(estimator, check)
 
 
-def test_the_checks_reach_the_classifier():
-    assert NeighborClassifier in map(type, exported())
+def test_the_checks_reach_the_classifiers():
+    assert {NeighborClassifier, FusedClassifier} <= set(map(type, exported()))
 
 
 @pytest.mark.parametrize("labels", [["b", "a", "b", "a"], [7, -2, 7, -2], [True, False, True, False]])

@@ -79,7 +79,7 @@ ONE_SCALE, ANY_SCALE = (1.0, 1.3, 0.8, 1.1), (1.0, 100.0, 0.01, 5.0)
     [
         *(({"posterior": "pooled"}, spreads, name) for spreads in (ONE_SCALE, ANY_SCALE) for name in CONSTANTS),
         ({}, ANY_SCALE, "ten of all sizes"),
-        ({"metric": "auto", "posterior": "pooled"}, ANY_SCALE, "ten of all sizes"),
+        pytest.param({"metric": "auto", "posterior": "pooled"}, ANY_SCALE, "ten of all sizes", marks=pytest.mark.slow),
     ],
     ids=str,
 )

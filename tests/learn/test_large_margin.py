@@ -100,6 +100,7 @@ def test_labels_that_mean_nothing_do_not_look_good(monkeypatch):
     assert log_posterior_of_past_cases(X, y) > honest + 0.2
 
 
+@pytest.mark.slow
 def test_auto_believes_no_labels_that_mean_nothing():
     random = np.random.default_rng(1)
     X, y = random.normal(size=(200, 30)), random.integers(0, 3, 200)
@@ -107,6 +108,7 @@ def test_auto_believes_no_labels_that_mean_nothing():
     assert auto.choices_.chosen.log_posterior < -np.log(3) + 0.02
 
 
+@pytest.mark.slow
 def test_auto_hears_it_and_says_how_long_it_took():
     X, y = stripes(300)
     auto = NeighborClassifier(metric="auto-large-margin").fit(X, y)
@@ -116,6 +118,7 @@ def test_auto_hears_it_and_says_how_long_it_took():
     assert {f"all ({each.name})" for each in WHITENED} < set(seconds)
 
 
+@pytest.mark.slow
 def test_it_is_heard_only_where_it_is_asked_for():
     X, y = stripes(60)
     for plain in (NeighborClassifier(), NeighborClassifier(metric="auto")):

@@ -226,13 +226,14 @@ def test_many_cases_are_left_out_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("n_classes", [100, 150])
 def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nearest_are(
-    n_classes: int, monkeypatch: pytest.MonkeyPatch
+    n_classes: int,
 ) -> None:
-    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.LIST_ALL_UP_TO", 128)
     random = np.random.default_rng(3)
     y = np.repeat(np.arange(n_classes), 3)
     X = 3 * random.normal(size=(n_classes, 3))[y] + random.normal(size=(len(y), 3))
-    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(4, ())
+    labeled = NeighborIndex().fit(X).with_labels(y, n_classes)
+    labeled.lists_all = n_classes <= 128
+    table = labeled.leave_one_out(4, ())
     assert (table.classes.numbers.shape[1] == n_classes) == (n_classes <= 128)
     for make in COUNTS.values():
         p = make().fit(table, y, n_classes).leave_one_out_proba(table)

@@ -21,7 +21,6 @@ import nearsay as ns
 from nearsay.core.arrays import mapped
 from nearsay.data.files import read_rows
 from nearsay.errors import InputError, NotFitted, StorageError
-from nearsay.neighbors.by_class import labeled
 from nearsay.neighbors.sharded import shard_work, sharded_index
 from nearsay.neighbors.sharded.shard_search import Partial, merge, shard_tasks
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
@@ -68,12 +67,12 @@ def same(one: Any, other: Any) -> None:
 @settings(max_examples=40, deadline=None)
 def test_shards_answer_as_one_index_over_all_rows_however_they_are_cut(case, metric, k, rows, queries):
     X, _, cuts, removed = case
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharded_index, "MOST_QUERIES", queries)
+    with tempfile.TemporaryDirectory() as folder:
         files = written(X, cuts, folder)
         held = ShardedRows.open(files, shard_bytes=rows * X[:1].nbytes).without(removed)
         assert all(shard.n_rows <= rows for shard in held.shards)
         index = ShardedIndex(metric).fit(held)
+        index.queries_at_once = queries
         whole = ns.NeighborIndex(metric, "exact").fit(X).remove(removed)
         k = min(k, len(whole) - 1)
         Q = np.vstack([X[::-1], X + 0.5])
@@ -82,17 +81,16 @@ def test_shards_answer_as_one_index_over_all_rows_however_they_are_cut(case, met
         same(index.leave_one_out(k, [1, 0, 1]), whole.leave_one_out(k, [1, 0, 1]))
 
 
-@given(case=collections(), metric=METRICS, k=st.integers(1, 6), most_listed=st.sampled_from([10_000, 2]))
+@given(case=collections(), metric=METRICS, k=st.integers(1, 6), lists_all=st.booleans())
 @settings(max_examples=40, deadline=None)
-def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metric, k, most_listed):
+def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metric, k, lists_all):
     X, labels, cuts, removed = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labeled, "LIST_ALL_UP_TO", most_listed)
-        patch.setattr(sharded_index, "LIST_ALL_UP_TO", most_listed)
         patch.setattr(sharded_index, "ANSWER_BYTES", 1000)
         shards = ShardedIndex(metric).fit(ShardedRows.open(written(X, cuts, folder)).without(removed))
         some = shards.with_labels(labels, 6)
         whole = ns.NeighborIndex(metric, "exact").fit(X).remove(removed).with_labels(labels, 6)
+        some.lists_all = whole.lists_all = lists_all
         for members in (None, (), (1,), (1, 2, 5)):
             same(some.query(X + 0.5, k, members), whole.query(X + 0.5, k, members))
             same(some.leave_one_out(k, members), whole.leave_one_out(k, members))
@@ -417,11 +415,11 @@ def test_every_part_of_a_question_is_part_of_its_name(tmp_path):
     assert len(set(itertools.chain(*found))) >= len(found) * 2 - 1  # "removed" changes the first shard alone
 
 
-def test_progress_counts_every_shard_and_block_of_queries(tmp_path, monkeypatch):
-    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 5)
+def test_progress_counts_every_shard_and_block_of_queries(tmp_path):
     X = np.arange(12.0)[:, None]
     told: list[tuple[int, int]] = []
     index = ShardedIndex(on_progress=lambda *done: told.append(done)).fit(written(X, [6], str(tmp_path)))
+    index.queries_at_once = 5
     index.query(X, 2)
     assert told == [(done, 6) for done in range(1, 7)]
     for members, n_passes in (((), 1), ((1,), 1), ((1, 2), 2)):

@@ -86,6 +86,7 @@ def writers(n_writers: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return styles[who] + 0.05 * rng.normal(size=(len(who), 5)), labels[who], who
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"posterior": "proportional"}])
 def test_records_are_those_for_new_writers(options):
     X, y, who = writers(60, 5)
@@ -118,6 +119,7 @@ def test_groups_are_kept_in_a_file(tmp_path):
     np.testing.assert_array_equal(table.indices, before.indices)
 
 
+@pytest.mark.slow
 def test_fused_groups_of_columns_leave_out_groups_of_rows():
     X, y, who = writers(40, 4)
     fused = ns.FusedClassifier({"left": [0, 1], "right": [2, 3, 4]}).fit(X, y, groups=who)

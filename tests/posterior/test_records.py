@@ -23,6 +23,8 @@ from nearsay.posterior.evidence.records import OF_CHANCE, REACHES, Records
 from nearsay.posterior.methods.named import as_posterior
 from tests.labeled import count_searches
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 def angle(p: float) -> float:
     return round(float(np.arcsin(np.sqrt(p))), 9)
@@ -136,7 +138,7 @@ def explained(estimator: Any, Q: np.ndarray, truth: np.ndarray) -> tuple[np.ndar
 
 # Every posterior on four of the sets, and every set with four of the posteriors or more.
 TOLD = [
-    (list(SETS)[(number + step) % len(SETS)], posterior)
+    pytest.param(list(SETS)[(number + step) % len(SETS)], posterior, marks=[pytest.mark.slow][: bool(step)])
     for number, posterior in enumerate(ns.posterior.POSTERIORS)
     for step in (0, 3, 5, 8)
 ]

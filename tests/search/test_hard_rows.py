@@ -147,6 +147,7 @@ OTHERS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHECKED, reason="this process checks already")
 def test_no_loop_of_a_search_leaves_its_arrays(tmp_path):
     """Nor does one of a search by class, which finds the classes of the same rows.

@@ -38,7 +38,6 @@ from nearsay.search.shards import ShardedRows
 MEMORY = 512 << 20
 # The answer of a shard to a block of queries takes no more than this.
 ANSWER_BYTES = 64 << 20
-MOST_QUERIES = 16_384
 
 Progress = Callable[[int, int], Any]
 Result = TypeVar("Result")
@@ -81,6 +80,8 @@ class ShardedIndex:
     >>> index.leave_one_out(k=1).indices.ravel()
     array([1, 0, 1])
     """
+
+    queries_at_once = 16_384  # at most
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class ShardedIndex:
 
     def nearest(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or of the rows of these numbers; −1 where there are fewer."""
-        blocks = _blocks(len(left_out if Q is None else Q), 16 * k)
+        blocks = self.blocks(len(left_out if Q is None else Q), 16 * k)
         searches = (self._nearest_of(None if Q is None else Q[part], left_out[part], k) for part in blocks)
         answer = stacked(list(self.run(searches, self.progress(len(blocks))))).nearest
         assert answer is not None
@@ -184,6 +185,11 @@ class ShardedIndex:
 
     def _nearest_of(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> TaskRounds[Partial]:
         return (yield self.tasks(self.rows_.take(left_out) if Q is None else Q, left_out, k=k))
+
+    def blocks(self, n_queries: int, row_bytes: int, at_once: int | None = None) -> list[slice]:
+        """Blocks of queries for which the answer of a shard, ``row_bytes`` a query, stays small; at least one block."""
+        size = rows_within(ANSWER_BYTES, row_bytes, most=at_once or self.queries_at_once)
+        return list(row_blocks(n_queries, size=size)) or [slice(0, 0)]
 
     def run(self, searches: Iterable[TaskRounds[Result]], report: Callable[[], None]) -> Iterator[Result]:
         """The results of searches in all shards, in order; calls ``report`` after each task."""
@@ -265,7 +271,7 @@ class LabeledShards:
             for part, table in self._by_block(None, numbers, k, checked, at_once):
                 yield numbers[part], table
             return
-        for part in row_blocks(len(numbers), size=at_once or MOST_QUERIES):
+        for part in row_blocks(len(numbers), size=at_once or self.search.queries_at_once):
             yield numbers[part], self._answered(None, numbers[part], k, checked)
 
     def _answered(
@@ -284,7 +290,8 @@ class LabeledShards:
     ) -> Iterator[tuple[slice, NeighborTable]]:
         """Blocks of queries, or rows, and their tables; the next are searched before the last are done."""
         of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(members, default=0)
-        blocks = _blocks(len(left_out if Q is None else Q), max(16 * (self.n_classes + k), of_members), at_once)
+        row_bytes = max(16 * (self.n_classes + k), of_members)
+        blocks = self.search.blocks(len(left_out if Q is None else Q), row_bytes, at_once)
         searches = (self._all_classes(None if Q is None else Q[part], left_out[part], k, members) for part in blocks)
         report = self.search.progress(len(blocks) * (1 if members in ((), (1,)) else 2))
         return zip(blocks, self.search.run(searches, report), strict=True)
@@ -323,12 +330,6 @@ class LabeledShards:
         sizes = np.bincount(self.labels[self.live_numbers], minlength=self.n_classes)
         answer = with_classes_met(table, self.labels, sizes, left_out, k, members, every_row=width == others)
         return _of_width(answer, k)
-
-
-def _blocks(n_queries: int, row_bytes: int, at_once: int | None = None) -> list[slice]:
-    """Blocks of queries for which the answer of a shard, ``row_bytes`` a query, stays small; at least one block."""
-    size = rows_within(ANSWER_BYTES, row_bytes, most=at_once or MOST_QUERIES)
-    return list(row_blocks(n_queries, size=size)) or [slice(0, 0)]
 
 
 def _of_width(table: NeighborTable, k: int) -> NeighborTable:
