@@ -120,7 +120,7 @@ class RecentQuestions:
         """Store that a question was kept as an item."""
         self._kept.put(event, id)
 
-    def kept(self, event: int | None, id: str | None) -> int | None:
+    def keeping_event(self, event: int | None, id: str | None) -> int | None:
         """The event by which this question became this item; None where it was another."""
         return event if event is not None and id is not None and self._kept.get(event) == id else None
 
