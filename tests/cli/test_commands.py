@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 import nearsay as ns
 from nearsay.cli import app
+from nearsay.collection.answers import in_words
 from nearsay.collection.ingest import description_cache
 from nearsay.collection.ingest.image_description import Description, probe_picture
 from nearsay.collection.ingest.picture_files import picture_path
@@ -473,8 +474,9 @@ def answers_in(command: str) -> list[str]:
         return []
     answers = json.loads(run(*shlex.split(command, comments=True), "--json").stdout)["answers"]
     return [
-        f"{each['id']} {each['label']} {each['probability']:.2f} {each['record']['right']} of {each['record']['cases']}"
-        f" ({range_in_words(each['record']['cases'], each['record']['right'])}) {each['node']} {each['novelty']:.2f}"
+        f"{each['id']} {'not sure: ' * (len(each['set']) > 1)}{in_words(each['set'])} {each['probability']:.2f}"
+        f" {each['node']} {each['record']['right']} of {each['record']['cases']}"
+        f" ({range_in_words(each['record']['cases'], each['record']['right'])})"
         for each in answers
     ]
 

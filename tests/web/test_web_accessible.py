@@ -8,12 +8,15 @@ pytest.importorskip("starlette")
 pytest.importorskip("multipart")
 axe_of = pytest.importorskip("axe_playwright_python.sync_playwright")
 
+from nearsay.collection.indexing import index_source  # noqa: E402
+from nearsay.collection.live import LiveCollection  # noqa: E402
 from tests.served_collections import numbers_collection, picture_collection  # noqa: E402
 
 pytestmark = pytest.mark.slow  # a server and a browser each
 
 PAGES = (
-    "/ask",
+    "/",
+    "/groups",
     "/ask?id=red/red-4.png",
     "/items",
     "/items?differs=1",
@@ -98,4 +101,15 @@ def test_nothing_serious_is_found_where_items_are_numbers(heaps, browsing):
     with browsing(heaps) as (visit, _):
         page = visit("/ask")
         for path in ("/ask?id=row 1", "/items", "/batch", "/how-good"):
+            assert looked_at(opened(page, path)) == []
+
+
+def test_nothing_serious_is_found_where_items_are_rows_of_a_table(tmp_path, browsing):
+    rows = [f"{'gold' if row % 3 else 'basic'},{row % 17},{'stays' if row % 3 else 'leaves'}" for row in range(40)]
+    (tmp_path / "plans.csv").write_text("\n".join(["plan,age,label", *rows]))
+    index_source(tmp_path / "plans.csv", tmp_path / "plans.nearsay")
+    with LiveCollection.open(tmp_path / "plans.nearsay") as collection, browsing(collection) as (visit, _):
+        collection.relabel(["plans:3"], ["stays"])
+        page = visit("/")
+        for path in ("/", "/ask?id=plans:4", "/items", "/mistakes"):
             assert looked_at(opened(page, path)) == []

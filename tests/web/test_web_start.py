@@ -13,7 +13,7 @@ pytest.importorskip("httpx")
 
 from nearsay.collection.live import LiveCollection
 from nearsay.web.content.served_collection import headline
-from tests.served_collections import client_of, numbers_collection, picture_collection
+from tests.served_collections import as_png, client_of, numbers_collection, picture_collection, shade
 
 PAGES = (
     "/", "/ask", "/items", "/items?differs=1", "/items?below=0.5", "/map", "/map?color=groups", "/groups", "/next",
@@ -154,3 +154,16 @@ def test_what_is_stale_is_learned_again_and_answers_go_on(tmp_path):
                 break
         assert job["state"] == "done", job
         assert (collection.learned.version > before, collection.learned.n_rows) == (True, 60)
+
+
+def test_a_picture_that_was_asked_about_is_added_under_its_name_and_shown(shades):
+    client, before = client_of(shades), len(shades)
+    upload = {"picture": ("../new sky.png", as_png(shade("blue", 77)))}
+    key = client.post("/ask.json", files=upload).json()["question"]["key"]
+    assert "It is <bdi>blue</bdi>: add it" in client.get(f"/ask?question={key}").text
+    kept = client.post("/keep.json", data={"question": key, "label": "blue"}).json()
+    assert kept["id"] == "new sky.png"
+    assert (len(shades), shades.store.item("new sky.png")["label"]) == (before + 1, "blue")
+    assert client.get("/picture?id=new sky.png").headers["content-type"] == "image/png"
+    client.post("/undo.json", data={"event": kept["event"]})
+    assert len(shades) == before

@@ -113,10 +113,10 @@ def _addresses(host: str) -> list[str]:
     if host not in EVERYWHERE:
         return [f"[{host}]" if ":" in host else host]
     try:
-        found = sockets.getaddrinfo(sockets.gethostname(), None, sockets.AF_INET)
+        resolved = sockets.getaddrinfo(sockets.gethostname(), None, sockets.AF_INET)
     except OSError:
-        found = []
-    return list(dict.fromkeys(["127.0.0.1", *(str(each[4][0]) for each in found)]))
+        resolved = []
+    return list(dict.fromkeys(["127.0.0.1", *(str(each[4][0]) for each in resolved)]))
 
 
 def _write_access_log() -> None:

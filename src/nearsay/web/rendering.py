@@ -198,7 +198,7 @@ def about_for(request: Request, about: dict[str, Any]) -> dict[str, Any]:
 def _place(path: str) -> dict[str, Any]:
     """The path of a page and the tab it belongs to; an answer of the first page belongs to the first tab."""
     page = "/ask" if path == "/" else path
-    return {"here": path, "tab": next((tab for tab, pages in SECTIONS.items() if page in dict(pages)), None)}
+    return {"here": page, "tab": next((tab for tab, pages in SECTIONS.items() if page in dict(pages)), None)}
 
 
 def done(request: Request, back: str, data: dict[str, Any]) -> Response:

@@ -287,6 +287,8 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
             "accuracy": number,
             **dict.fromkeys(("node", "node_word"), text),
             "node_path": pyarrow.list_(text),
+            "set": pyarrow.list_(text),
+            "set_probability": number,
             "node_probability": number,
             "node_record": record,
         }
@@ -297,6 +299,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "node_path", "compared"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),
+        "set_probability": number,
         "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),
         "neighbors": pyarrow.list_(neighbor),

@@ -18,6 +18,8 @@ from nearsay.web.content.label_doubts import LabelDoubts
 STATES = ("confirmed", "waiting", "unlabeled")
 # Letters of a name that are shown.
 NAME_SHOWN = 80
+# Classes with typical items, typical items of each, and items of a class that are compared.
+CLASSES, TYPICAL, COMPARED = 12, 4, 64
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,31 @@ def _in_state(labels: RowLabels, state: str) -> np.ndarray:
     return np.asarray((labels.numbers >= 0) & (labels.confirmed if state == "confirmed" else ~labels.confirmed))
 
 
+def typical_rows(collection: LiveCollection) -> list[tuple[str, int, list[int]]]:
+    """(label, how many items have it, rows of typical ones) of the most frequent labels.
+
+    Typical are the items nearest to the mean of their class, among a few that are spread over it.
+
+    >>> import tempfile
+    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
+    >>> _ = leaves.add(list("abcd"), [[0.0], [1.0], [2.0], [9.0]], labels=["oak", "oak", "oak", "elm"])
+    >>> [(label, n, rows[0]) for label, n, rows in typical_rows(leaves)]
+    [('oak', 3, 1), ('elm', 1, 3)]
+    >>> leaves.close()
+    """
+    labels = row_labels(collection)
+    strip = []
+    for place, label in enumerate(labels.names[:CLASSES]):
+        rows = np.flatnonzero(labels.alive & (labels.numbers == place))
+        some = rows[np.linspace(0, len(rows) - 1, min(COMPARED, len(rows))).astype(int)]
+        if not len(some):
+            continue
+        X = np.asarray(collection.store.vectors(some), np.float64)
+        far = ((X - X.mean(axis=0)) ** 2).sum(axis=1)
+        strip.append((label, len(rows), some[np.argsort(far, kind="stable")[:TYPICAL]].tolist()))
+    return strip
+
+
 # ------------------------------------------------------------ by name
 
 
@@ -193,7 +220,7 @@ class ItemNames:
         ['a/cat-noto.png', 'a/catalog.png']
         """
         wanted = text.strip().casefold()
-        found = [place for place, name in enumerate(self.searched) if wanted in name]
+        matching = [place for place, name in enumerate(self.searched) if wanted in name]
         whole = re.compile(rf"(?<![^\W_]){re.escape(wanted)}(?![^\W_])")
         begins = re.compile(rf"(?<![^\W_]){re.escape(wanted)}")
 
@@ -203,7 +230,7 @@ class ItemNames:
                 return 0, name
             return (1 if whole.search(name) else 2 if begins.search(name) else 3), name
 
-        return [{"id": self.ids[place], "name": self.names[place]} for place in sorted(found, key=rank)[:most]]
+        return [{"id": self.ids[place], "name": self.names[place]} for place in sorted(matching, key=rank)[:most]]
 
 
 def first_ids(named: Sequence[dict[str, str]], most: int) -> str:

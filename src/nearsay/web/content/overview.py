@@ -4,50 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import RowLabels, row_labels
+from nearsay.web.content.item_filters import CLASSES, TYPICAL, RowLabels, row_labels
+from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, with_state
 
-if TYPE_CHECKING:
-    from nearsay.web.content.page_caches import PageCaches
-
-# Classes in the strip, typical items of each, and items of a class that are compared.
-CLASSES, TYPICAL, COMPARED = 12, 4, 64
 # Up to so many items, mistakes and duplicates are counted without being asked for.
 COUNTED_UP_TO = 20_000
 # Seconds that the first page waits for each of its parts.
 WAIT = 0.1
-
-
-def typical_rows(collection: LiveCollection) -> list[tuple[str, int, list[int]]]:
-    """(label, how many items have it, rows of typical ones) of the most frequent labels.
-
-    Typical are the items nearest to the mean of their class, among a few that are spread over it.
-
-    >>> import tempfile
-    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
-    >>> _ = leaves.add(list("abcd"), [[0.0], [1.0], [2.0], [9.0]], labels=["oak", "oak", "oak", "elm"])
-    >>> [(label, n, rows[0]) for label, n, rows in typical_rows(leaves)]
-    [('oak', 3, 1), ('elm', 1, 3)]
-    >>> leaves.close()
-    """
-    labels = row_labels(collection)
-    strip = []
-    for place, label in enumerate(labels.names[:CLASSES]):
-        rows = np.flatnonzero(labels.alive & (labels.numbers == place))
-        some = rows[np.linspace(0, len(rows) - 1, min(COMPARED, len(rows))).astype(int)]
-        if not len(some):
-            continue
-        X = np.asarray(collection.store.vectors(some), np.float64)
-        far = ((X - X.mean(axis=0)) ** 2).sum(axis=1)
-        strip.append((label, len(rows), some[np.argsort(far, kind="stable")[:TYPICAL]].tolist()))
-    return strip
 
 
 def figures(labels: RowLabels) -> dict[str, Any]:

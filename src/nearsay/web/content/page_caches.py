@@ -10,10 +10,9 @@ from typing import Any
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.suggest.item_groups import group_rows
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import ItemNames, row_labels
+from nearsay.web.content.item_filters import ItemNames, row_labels, typical_rows
 from nearsay.web.content.label_doubts import label_doubts
 from nearsay.web.content.map_layout import LAYOUTS, map_of
-from nearsay.web.content.overview import typical_rows
 
 # So many mistakes and pairs, and items to label, are kept.
 MOST, TO_LABEL = 500, 12

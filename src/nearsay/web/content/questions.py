@@ -23,13 +23,15 @@ from nearsay.web.content.uploads import check_picture
 
 MOST_KEPT = 256
 SIDE = 320
+# Uploaded pictures that may still be added, and the most bytes of one.
+CONTENTS_KEPT, LARGEST_CONTENT = 16, 16 * 2**20
 
 
 @dataclass(frozen=True)
 class Question:
     """A query that is in no collection: its vector, and its picture, text or the cells of its row, if it has any.
 
-    ``picture`` is a small copy, ``content`` what was uploaded.
+    ``picture`` is a small copy.
     """
 
     key: str
@@ -38,7 +40,6 @@ class Question:
     name: str
     cells: dict[str, str] | None = None
     text: str | None = None
-    content: bytes | None = None
 
 
 class RecentQuestions:
@@ -46,6 +47,7 @@ class RecentQuestions:
 
     def __init__(self) -> None:
         self._questions: Recent[Question] = Recent(MOST_KEPT)
+        self._contents: Recent[bytes] = Recent(CONTENTS_KEPT)
         self._kept: Recent[str] = Recent(MOST_KEPT)
         self._changes: Recent[tuple[dict[str, Any], dict[str, Any]]] = Recent(MOST_KEPT)
 
@@ -70,7 +72,7 @@ class RecentQuestions:
             except InputError as error:
                 reason = str(error).replace(str(path), "it").rstrip(".")
                 raise InputError(f"{name} cannot be used: {reason}.") from None
-        return self._keep(Question(hashlib.sha256(content).hexdigest()[:32], X, shown, name, content=content))
+        return self._keep(Question(hashlib.sha256(content).hexdigest()[:32], X, shown, name), content)
 
     def of_text(self, served: ServedCollection, text: str) -> Question:
         """Describe a text as the items were described."""
@@ -97,9 +99,18 @@ class RecentQuestions:
         key = hashlib.sha256(json.dumps(cells, sort_keys=True).encode()).hexdigest()[:32]
         return self._keep(Question(key, X, None, name, cells))
 
-    def _keep(self, question: Question) -> Question:
+    def _keep(self, question: Question, content: bytes | None = None) -> Question:
         self._questions.put(question.key, question)
+        if content is not None and len(content) <= LARGEST_CONTENT:
+            self._contents.put(question.key, content)
         return question
+
+    def content(self, key: str) -> bytes:
+        """The uploaded picture of one of the last questions, as it came."""
+        content = self._contents.get(key)
+        if content is None:
+            raise InputError("This picture is no longer here, or too large to be added. Drop it again, or use A batch.")
+        return content
 
     def remember_change(self, change: dict[str, Any], answer: dict[str, Any]) -> None:
         """Store the effect of a correction on an answer, and the answer after it."""
@@ -109,7 +120,7 @@ class RecentQuestions:
         """Store that a question was kept as an item."""
         self._kept.put(event, id)
 
-    def kept(self, event: int | None, id: str | None) -> int | None:
+    def keeping_event(self, event: int | None, id: str | None) -> int | None:
         """The event by which this question became this item; None where it was another."""
         return event if event is not None and id is not None and self._kept.get(event) == id else None
 

@@ -90,7 +90,7 @@ class TableRows:
         blocks = [(place, place + 1) for place in range(len(names))] if table is None else table.encoder.blocks_
         plain = cls(collection, [RowColumn(name, column=kind) for name, kind in zip(names, kinds, strict=True)])
         cells = plain.cells_of(rows.tolist())
-        columns = [_described(column, [row.get(column.name) for row in cells]) for column in plain.columns]
+        columns = [_with_range(column, [row.get(column.name) for row in cells]) for column in plain.columns]
         labels = [collection.items.columns["label"][row] for row in rows.tolist()]
         order = most_telling(collection.store.vectors(rows), labels, blocks)
         return cls(collection, [columns[place] for place in order])
@@ -145,7 +145,7 @@ def column_names(collection: LiveCollection) -> list[str] | None:
     return None if not named or names is None or all(name.isdigit() for name in names) else names
 
 
-def _described(column: RowColumn, texts: Sequence[str | None]) -> RowColumn:
+def _with_range(column: RowColumn, texts: Sequence[str | None]) -> RowColumn:
     """The column with its range, or with its words."""
     known = [text for text in texts if text]
     numbers = [number for text in known if (number := column._number(text)) is not None]

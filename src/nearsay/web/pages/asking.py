@@ -72,7 +72,7 @@ async def ask(request: Request) -> Response:
     data |= await served.run(_neighbors, served, data["answer"], data["item"], question)
     if not wants_json(request):
         data |= await served.run(_drawn, served, data, question)
-        data["kept"] = questions.kept(query["event"], query["id"])
+        data["kept"] = questions.keeping_event(query["event"], query["id"])
     return await respond(request, "ask.html", data)
 
 

@@ -33,15 +33,16 @@ async def keep(request: Request) -> Response:
     label = fields["label"].strip()
     if not label:
         raise InputError("label is missing.")
-    id, event = await served.run(_keep, served, question, label, author_of(request))
+    content = None if question.picture is None else questions.content(question.key)
+    id, event = await served.run(_keep, served, question, content, label, author_of(request))
     questions.remember_kept(event, id)
     return done(request, f"/ask?{urlencode({'id': id, 'event': event})}", {"id": id, "event": event, "label": label})
 
 
-def _keep(served: ServedCollection, question: Question, label: str, who: str) -> tuple[str, int]:
+def _keep(served: ServedCollection, question: Question, content: bytes | None, label: str, who: str) -> tuple[str, int]:
     collection, taken = served.collection, set(served.collection.items.row_of)
     upload = Upload([], question.X, [])
-    if question.content is None:
+    if content is None:
         kind = "text" if question.text is not None else "row"
         upload.ids = [free_id(f"new {kind}", question.key, taken | {f"new {kind}"})]
         upload.details = [{"text": question.text}] if question.text is not None else [dict(question.cells or {})]
@@ -50,7 +51,7 @@ def _keep(served: ServedCollection, question: Question, label: str, who: str) ->
         upload.ids = [free_id(question.name, question.key, taken)]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "picture"
-            path.write_bytes(question.content)
+            path.write_bytes(content)
             upload.files = {upload.ids[0]: (path, stored_name(path))}
             event = keep_upload(collection, upload, who, [label])
     assert event is not None
