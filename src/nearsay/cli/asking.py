@@ -66,6 +66,9 @@ def label(
         float | None, typer.Option(min=0, max=1, help="Required accuracy of hedged answers (default: 0.9).")
     ] = None,
     keywords: Annotated[int, typer.Option(min=0, help="Maximum number of keywords per item.")] = 5,
+    within: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Consider classes below this node only.", show_default=False)
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File for the answers; for xmp a folder.", show_default=False)
     ] = None,
@@ -104,7 +107,8 @@ def label(
         refused = {
             "--add": add, "--out": out is not None, "--format": format is not None, "--strict": strict,
             "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
-            "--id-column": id_column is not None, "--header": header is not None, "--cluster": cluster is not None,
+            "--id-column": id_column is not None, "--header": header is not None,
+            "--cluster": cluster is not None, "--within": within is not None,
         }  # fmt: skip
         _label_rows(path, row, accuracy, keywords, as_json, refused)
         return
@@ -114,6 +118,7 @@ def label(
         refused = {
             "--add": add,
             "--strict": strict,
+            "--within": within is not None,
             "--header": header is not None,
             "--format": format is not None,
             "--beside-pictures": beside_pictures,
@@ -131,8 +136,8 @@ def label(
     with opened as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
         labeled = label_source(
             collection, given, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
-            beside_pictures=beside_pictures, add=add, who=author(who), id_column=id_column, header=header,
-            text_column=text_column, strict=strict, on_progress=report,
+            beside_pictures=beside_pictures, add=add, who=author(who), within=within, id_column=id_column,
+            header=header, text_column=text_column, strict=strict, on_progress=report,
         )  # fmt: skip
     print_problems([*labeled.problems, *labeled.exported.problems])
     answers, paths = labeled.answers, [str(each) for each in labeled.exported.paths]

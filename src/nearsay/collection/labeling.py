@@ -50,6 +50,7 @@ def label_source(
     beside_pictures: bool = False,
     add: bool = False,
     who: str = "",
+    within: str | None = None,
     **reading: Any,
 ) -> LabeledSource:
     """Answer about every row of a table, of arrays, of a folder, or of a list of texts.
@@ -58,7 +59,7 @@ def label_source(
     ----------
     src : as in ``read_source``; its rows are described as the items of the collection were.
     out, format, overwrite, beside_pictures : where to write the answers, as in ``export_answers``; optional.
-    accuracy, n_keywords : as in ``LiveCollection.label``.
+    accuracy, n_keywords, within : as in ``LiveCollection.label``.
     add : whether to add the rows, in one event, with labels that wait to be confirmed.
     who : author recorded in the history.
     reading : further arguments of ``read_source``.
@@ -79,7 +80,7 @@ def label_source(
     if add:
         batches = [new_rows(collection, src, source, strict=bool(reading.get("strict")))]
     answers: list[Answer] = []
-    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords):
+    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords, within=within):
         answers += some
     labeled = LabeledSource(answers, source.problems)
     if out is not None or beside_pictures:
@@ -138,14 +139,18 @@ def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[
 
 
 def label_batches(
-    collection: LiveCollection, batches: Iterable[Batch], *, accuracy: float | None = None, n_keywords: int = 5
+    collection: LiveCollection,
+    batches: Iterable[Batch],
+    *,
+    accuracy: float | None = None,
+    n_keywords: int = 5,
+    within: str | None = None,
 ) -> Iterator[list[Answer]]:
     """The answers about each batch, with the paths of pictures and the texts."""
+    settings: dict[str, Any] = {"accuracy": accuracy, "n_keywords": n_keywords, "within": within}
     for batch in batches:
         if len(batch):
-            answers = collection.label(
-                batch.X, accuracy=accuracy, n_keywords=n_keywords, ids=batch.ids, details=batch.details
-            )
+            answers = collection.label(batch.X, ids=batch.ids, details=batch.details, **settings)
             yield [
                 replace(answer, path=details.get("path"), item_text=details.get("text"))
                 for answer, details in zip(answers, batch.details, strict=True)
