@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -143,11 +144,15 @@ def label(
     answers, paths = labeled.answers, [str(each) for each in labeled.exported.paths]
     if as_json:
         problems = [problem.to_dict() for problem in labeled.problems]
-        print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
+        shift = None if labeled.shift is None else {**asdict(labeled.shift), "unlike": labeled.shift.unlike}
+        listed = [answer.to_dict() for answer in answers]
+        print_json({"answers": listed, "problems": problems, "written": paths, "shift": shift})
     elif out is None and not beside_pictures:
         print_parts(*answer_tables(answers))
     else:
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
+    if labeled.shift is not None and labeled.shift.unlike and not as_json:
+        print_lines(str(labeled.shift))
     if add and not as_json:
         print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
     if labeled.problems or labeled.exported.problems:

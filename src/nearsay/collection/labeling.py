@@ -20,6 +20,10 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
+from nearsay.posterior.evidence.shift import ShiftTest, shift_test
+
+# Fewer rows than these are judged by their own novelty alone.
+FEWEST_FOR_SHIFT = 10
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,13 @@ class LabeledSource:
     answers : one for each row that could be used.
     problems : the rows that were left out.
     exported : the files that were written, and answers that could not be.
+    shift : whether the rows, all together, are unlike the collection; None of fewer than 10 rows.
     """
 
     answers: list[Answer]
     problems: list[Problem]
     exported: Exported = field(default_factory=lambda: Exported([]))
+    shift: ShiftTest | None = None
 
 
 def label_source(
@@ -82,7 +88,7 @@ def label_source(
     answers: list[Answer] = []
     for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords, within=within):
         answers += some
-    labeled = LabeledSource(answers, source.problems)
+    labeled = LabeledSource(answers, source.problems, shift=_shift(collection, answers))
     if out is not None or beside_pictures:
         path = Path("." if isinstance(src, list) else src)
         exported = export_answers(
@@ -95,6 +101,14 @@ def label_source(
         labels = [answer.label for answer in answers]
         collection.add(rows.ids, rows.X, labels, words, details=rows.details, by="machine", who=who)
     return labeled
+
+
+def _shift(collection: LiveCollection, answers: Sequence[Answer]) -> ShiftTest | None:
+    novelty = [answer.novelty for answer in answers if answer.novelty is not None]
+    if len(novelty) < FEWEST_FOR_SHIFT:
+        return None
+    n_past = collection.state().classifier.model_.novelty.n_usual
+    return shift_test(novelty, n_past) if n_past else None
 
 
 def label_rows(

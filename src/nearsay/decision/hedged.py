@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.core.arrays import as_labels
 from nearsay.core.settings import check_choice
 from nearsay.decision.branches import branch_of_leaves, curves_by_branch
-from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
+from nearsay.decision.calibration import AroundClassifier, Calibration, calibrate, other_posteriors
 from nearsay.decision.confidence_bound import design_effect, effective_ways, rows_worth_one
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
@@ -265,6 +265,18 @@ class HedgedClassifier(AroundClassifier):
         self.accuracy = accuracy
         self._read_settings()
         return self
+
+    def recalibrate(self, X: Any, y: Any) -> HedgedClassifier:
+        """Renew the promise from fresh labels, such as those of queries that are unlike the training rows.
+
+        Nothing is fitted again: settings are read from these rows alone, which the classifier must not have learned
+        from. The promise is then about rows like them; with few of them, ask for a ``confidence``.
+        """
+        check_is_fitted(self, "estimator_")
+        estimators = {id(way.estimator): way.estimator for way in self._ways}
+        calibrations = [calibrate(each, X, y, "prefit") for each in estimators.values()]
+        self.n_calibration_ = len(calibrations[0].labels)
+        return self._calibrate(calibrations)
 
     def curve(self) -> AccuracyCurve:
         """Accuracy and gain of the calibration rows at every setting there is of the rule in use."""
