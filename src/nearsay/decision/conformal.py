@@ -319,7 +319,11 @@ class ConformalClassifier(AroundClassifier):
         """
         p, evidence = self._explained(X)
         sets, nodes = self._sets(p, strata)
-        promise = {"coverage": self.coverage, "per_class": self.per_class, "n_calibration": self.n_calibration_}
+        promise: dict[str, Any] = {
+            "coverage": self.coverage,
+            "per_class": self.per_class,
+            "n_calibration": self.n_calibration_,
+        }
         items = set_evidence(sets, p, self.classes_, evidence, **promise)
         if nodes is not None and self.taxonomy is not None:
             items = node_set_evidence(items, *self._ranked(p, nodes), self.taxonomy)
@@ -431,10 +435,10 @@ class ConformalClassifier(AroundClassifier):
         need = rows_needed(self.coverage)
         if self.strata_ is not None:
             short = np.isinf(self.thresholds_).any(axis=1)
-            named = ", ".join(map(str, self.strata_[short][:MOST_NAMES].tolist()))
+            listed = ", ".join(map(str, self.strata_[short][:MOST_NAMES].tolist()))
             return (
                 f"A coverage of {self.coverage:g} takes at least {need} calibration rows of each stratum;"
-                f" {short.sum()} of {len(short)} strata have fewer, and sets there hold every class: {named}."
+                f" {short.sum()} of {len(short)} strata have fewer, and sets there hold every class: {listed}."
                 " Calibrate on more of their rows, join strata, or ask for less."
             )
         if not self.per_class and self.n_calibration_ >= need:

@@ -132,8 +132,8 @@ def steps_of(taxonomy: Taxonomy, max_nodes: int) -> SetSteps:
         places.offer(levels, (0, int(n_leaves[node])), 1 + node, NOTHING)
     ordered = sorted((covered, place) for (_, covered), place in levels.items())
     target, first, second = (np.array(column, np.uintp) for column in zip(*places.steps, strict=True))
-    covered, level = (np.array(column, np.intp) for column in zip(*ordered, strict=True))
-    return SetSteps(places.n, target, first, second, level, covered)
+    by_level = np.array(ordered, np.intp)
+    return SetSteps(places.n, target, first, second, by_level[:, 1], by_level[:, 0])
 
 
 class _Places:

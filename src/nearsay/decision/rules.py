@@ -252,7 +252,8 @@ def levels_of(taxonomy: Taxonomy) -> Levels:
     starts = np.searchsorted(np.sort(sources), np.arange(taxonomy.n_nodes + 1))
     # Unsigned: a number that cannot be negative spares the loops a question at every step.
     by_number = (array.astype(np.uintp) for array in (level, starts, targets[np.argsort(sources, kind="stable")]))
-    return Levels(-falling, first, *by_number, _ways_up(taxonomy))
+    of_node, starts_at, parents = by_number
+    return Levels(-falling, first, of_node, starts_at, parents, _ways_up(taxonomy))
 
 
 def _ways_up(taxonomy: Taxonomy) -> np.ndarray:
