@@ -20,7 +20,7 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.decision.envelope import LARGEST_SHIFT, OperatingPoints
 from nearsay.decision.leaf_probabilities import leaf_probabilities
-from nearsay.decision.node_sets import BestSets, best_sets, steps_of
+from nearsay.decision.sets.best_sets import BestSets, best_sets, steps_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 BLOCK_BYTES = 64 << 20

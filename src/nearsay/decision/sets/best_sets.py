@@ -78,7 +78,7 @@ def best_sets(p_leaf: Any, taxonomy: Taxonomy, max_nodes: int) -> BestSets:
     ...  for n, p, nodes in zip(sets.n_leaves, sets.p[0], sets.nodes[0]) if p > 0]
     [(1, 0.4, ['corgi']), (2, 0.7, ['corgi', 'cat']), (3, 0.9, ['cat', 'dog']), (5, 1.0, ['pet'])]
     """
-    from nearsay.decision.node_set_kernels import take_steps
+    from nearsay.decision.sets.best_sets_kernels import take_steps
 
     check_max_nodes(max_nodes)
     p_leaf = as_probabilities(p_leaf, taxonomy)
