@@ -82,7 +82,8 @@ def run(progress: Callable[[str], Any] | None = None) -> dict[str, Any]:
                     "among_all": float(average_precision_score(everywhere, -score)),
                 }
             )
-    missing = [] if any("cleanlab" in row["method"] for row in rows) else ["cleanlab is not installed, so left out."]
+    has_peer = any("cleanlab" in str(row["method"]) for row in rows)
+    missing = [] if has_peer else ["cleanlab is not installed, so left out."]
     return {"title": TITLE, "n_mistakes": int(wrong.sum()), "rows": rows, "notes": [*NOTES, *missing]}
 
 

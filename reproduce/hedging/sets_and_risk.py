@@ -12,11 +12,11 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
 from nearsay.decision.calibration import calibrate
-from nearsay.decision.conformal import threshold
-from nearsay.decision.conformal_nodes import SET_POINTS, NodeSets
 from nearsay.decision.envelope import operating_points
 from nearsay.decision.guarantee import most_specific
 from nearsay.decision.hedged import RULES_TO_TRY
+from nearsay.decision.sets.class_scores import threshold
+from nearsay.decision.sets.node_sets import SET_POINTS, NodeSets
 from nearsay.metrics.selective import risk_coverage_curve
 from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.hedging.methods import Outputs, Part

@@ -527,3 +527,26 @@ def test_asking_about_an_item_does_not_ask_all_items_about_the_others(pets, monk
     monkeypatch.setattr("nearsay.collection.state.learned.FEW_ROWS", 0)
     with LiveCollection.open(collection.store.path, read_only=True) as fresh:
         assert fresh.label_items(ids) == few
+
+
+def test_items_known_to_be_of_a_branch_get_its_labels_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    places = {"cat": 0.0, "dog": 1.0, "fox": 5.0, "owl": 6.0}
+    labels = np.repeat(list(places), 12).tolist()
+    X = np.array([[places[label], 0.0] for label in labels]) + rng.normal(size=(48, 2))
+    edges = [("animal", "pet"), ("animal", "wild"), ("pet", "cat"), ("pet", "dog"), ("wild", "fox"), ("wild", "owl")]
+    with LiveCollection.create(tmp_path / "c", n_columns=2, taxonomy=edges) as collection:
+        collection.add([str(row) for row in range(48)], X, labels)
+        free, held = collection.label([[1.0, 0.0]])[0], collection.label([[1.0, 0.0]], within="wild")[0]
+        assert free.label in ("cat", "dog")
+        assert held.label in ("fox", "owl")
+        assert set(held.probabilities) <= {"fox", "owl"}
+        assert sum(held.probabilities.values()) == pytest.approx(1)
+        assert held.node in ("wild", "fox", "owl")
+        assert (held.record, held.node_record) == (None, None)
+        with pytest.raises(InputError, match="'widl'"):
+            collection.label([[1.0, 0.0]], within="widl")
+    with LiveCollection.create(tmp_path / "flat", n_columns=2) as collection:
+        collection.add([str(row) for row in range(48)], X, labels)
+        with pytest.raises(InputError, match="within a node need a taxonomy"):
+            collection.label([[1.0, 0.0]], within="wild")

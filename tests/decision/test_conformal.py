@@ -24,14 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearsay.data.content_order import content_order
 from nearsay.decision.calibration import hold_out
-from nearsay.decision.conformal import (
-    SCORES,
-    ConformalClassifier,
-    aps_scores,
-    class_thresholds,
-    rows_needed,
-    threshold,
-)
+from nearsay.decision.conformal import ConformalClassifier
+from nearsay.decision.sets.class_scores import SCORES, aps_scores, class_thresholds, rows_needed, threshold
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from tests.public import declared

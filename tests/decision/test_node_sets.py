@@ -16,8 +16,8 @@ from scipy.stats import binom
 import nearsay as ns
 from nearsay.core import compiling
 from nearsay.decision.conformal import ConformalClassifier
-from nearsay.decision.conformal_nodes import SET_POINTS, NodeSets
-from nearsay.decision.node_sets import best_sets
+from nearsay.decision.sets.best_sets import best_sets
+from nearsay.decision.sets.node_sets import SET_POINTS, NodeSets
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_conformal import Spoken

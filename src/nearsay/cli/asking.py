@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,6 +68,9 @@ def label(
         float | None, typer.Option(min=0, max=1, help="How often what is sure must be right (default: 0.9).")
     ] = None,
     keywords: Annotated[int, typer.Option(min=0, help="Maximum number of keywords per item.")] = 5,
+    within: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Consider classes below this node only.", show_default=False)
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File for the answers; for xmp a folder.", show_default=False)
     ] = None,
@@ -106,7 +110,8 @@ def label(
         refused = {
             "--add": add, "--out": out is not None, "--format": format is not None, "--strict": strict,
             "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
-            "--id-column": id_column is not None, "--header": header is not None, "--cluster": cluster is not None,
+            "--id-column": id_column is not None, "--header": header is not None,
+            "--cluster": cluster is not None, "--within": within is not None,
         }  # fmt: skip
         _label_rows(path, row, accuracy, keywords, as_json, refused, verbose=verbose)
         return
@@ -116,6 +121,7 @@ def label(
         refused = {
             "--add": add,
             "--strict": strict,
+            "--within": within is not None,
             "--header": header is not None,
             "--format": format is not None,
             "--beside-pictures": beside_pictures,
@@ -133,18 +139,22 @@ def label(
     with opened as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
         labeled = label_source(
             collection, given, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
-            beside_pictures=beside_pictures, add=add, who=author(who), id_column=id_column, header=header,
-            text_column=text_column, strict=strict, on_progress=report,
+            beside_pictures=beside_pictures, add=add, who=author(who), within=within, id_column=id_column,
+            header=header, text_column=text_column, strict=strict, on_progress=report,
         )  # fmt: skip
     print_problems([*labeled.problems, *labeled.exported.problems])
     answers, paths = labeled.answers, [str(each) for each in labeled.exported.paths]
     if as_json:
         problems = [problem.to_dict() for problem in labeled.problems]
-        print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
+        shift = None if labeled.shift is None else {**asdict(labeled.shift), "unlike": labeled.shift.unlike}
+        listed = [answer.to_dict() for answer in answers]
+        print_json({"answers": listed, "problems": problems, "written": paths, "shift": shift})
     elif out is None and not beside_pictures:
         print_parts(*answer_tables(answers, verbose=verbose))
     else:
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
+    if labeled.shift is not None and labeled.shift.unlike and not as_json:
+        print_lines(str(labeled.shift))
     if add and not as_json:
         print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
     if labeled.problems or labeled.exported.problems:

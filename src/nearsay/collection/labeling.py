@@ -20,6 +20,10 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
+from nearsay.posterior.evidence.shift import ShiftTest, shift_test
+
+# Fewer rows than these are judged by their own novelty alone.
+FEWEST_FOR_SHIFT = 10
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,13 @@ class LabeledSource:
     answers : one for each row that could be used.
     problems : the rows that were left out.
     exported : the files that were written, and answers that could not be.
+    shift : whether the rows, all together, are unlike the collection; None of fewer than 10 rows.
     """
 
     answers: list[Answer]
     problems: list[Problem]
     exported: Exported = field(default_factory=lambda: Exported([]))
+    shift: ShiftTest | None = None
 
 
 def label_source(
@@ -50,6 +56,7 @@ def label_source(
     beside_pictures: bool = False,
     add: bool = False,
     who: str = "",
+    within: str | None = None,
     **reading: Any,
 ) -> LabeledSource:
     """Answer about every row of a table, of arrays, of a folder, or of a list of texts.
@@ -58,7 +65,7 @@ def label_source(
     ----------
     src : as in ``read_source``; its rows are described as the items of the collection were.
     out, format, overwrite, beside_pictures : where to write the answers, as in ``export_answers``; optional.
-    accuracy, n_keywords : as in ``LiveCollection.label``.
+    accuracy, n_keywords, within : as in ``LiveCollection.label``.
     add : whether to add the rows, in one event, with labels that wait to be confirmed.
     who : author recorded in the history.
     reading : further arguments of ``read_source``.
@@ -79,9 +86,9 @@ def label_source(
     if add:
         batches = [new_rows(collection, src, source, strict=bool(reading.get("strict")))]
     answers: list[Answer] = []
-    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords):
+    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords, within=within):
         answers += some
-    labeled = LabeledSource(answers, source.problems)
+    labeled = LabeledSource(answers, source.problems, shift=_shift(collection, answers))
     if out is not None or beside_pictures:
         path = Path("." if isinstance(src, list) else src)
         exported = export_answers(
@@ -94,6 +101,14 @@ def label_source(
         labels = [answer.label for answer in answers]
         collection.add(rows.ids, rows.X, labels, words, details=rows.details, by="machine", who=who)
     return labeled
+
+
+def _shift(collection: LiveCollection, answers: Sequence[Answer]) -> ShiftTest | None:
+    novelty = [answer.novelty for answer in answers if answer.novelty is not None]
+    if len(novelty) < FEWEST_FOR_SHIFT:
+        return None
+    n_past = collection.state().classifier.model_.novelty.n_usual
+    return shift_test(novelty, n_past) if n_past else None
 
 
 def label_rows(
@@ -138,14 +153,18 @@ def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[
 
 
 def label_batches(
-    collection: LiveCollection, batches: Iterable[Batch], *, accuracy: float | None = None, n_keywords: int = 5
+    collection: LiveCollection,
+    batches: Iterable[Batch],
+    *,
+    accuracy: float | None = None,
+    n_keywords: int = 5,
+    within: str | None = None,
 ) -> Iterator[list[Answer]]:
     """The answers about each batch, with the paths of pictures and the texts."""
+    settings: dict[str, Any] = {"accuracy": accuracy, "n_keywords": n_keywords, "within": within}
     for batch in batches:
         if len(batch):
-            answers = collection.label(
-                batch.X, accuracy=accuracy, n_keywords=n_keywords, ids=batch.ids, details=batch.details
-            )
+            answers = collection.label(batch.X, ids=batch.ids, details=batch.details, **settings)
             yield [
                 replace(answer, path=details.get("path"), item_text=details.get("text"))
                 for answer, details in zip(answers, batch.details, strict=True)

@@ -352,6 +352,7 @@ class LiveCollection:
         ids: Sequence[str] | None = None,
         hedges_at: Sequence[float] = (),
         details: Sequence[Mapping[str, Any] | None] | None = None,
+        within: str | None = None,
     ) -> list[Answer]:
         """Label new items by their neighbors: an ``Answer`` each, all from one search.
 
@@ -364,12 +365,13 @@ class LiveCollection:
         ids : names of the items in the answers.
         hedges_at : further accuracies, whose hedged answers are in ``Answer.hedges``.
         details : the cells of each item by column, to compare it with its neighbors in words.
+        within : a node of the taxonomy, where items are known to be of a class below it: no other is considered.
         """
         state = self.state()
         if self.table is not None and is_data_frame(X):
             X = self.table.encoder.transform(X)
         X = check_measurable(checked_queries(X, self.n_columns), self.store.settings)
-        answers = answers_of(state, X, accuracy, n_keywords, ids, hedges_at)
+        answers = answers_of(state, X, accuracy, n_keywords, ids, hedges_at, within)
         return answers if details is None else self._compared(answers, details)
 
     def label_items(

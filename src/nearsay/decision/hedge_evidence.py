@@ -54,6 +54,8 @@ class HedgeEvidence(InWords):
     n_agree : int or None
         How many neighbors say the answer, or something below it.
     evidence : the evidence of the estimator (``Evidence``: neighbors, distances …), or None.
+    within : str or None
+        What the node is called whose classes alone were considered; None: all.
 
     >>> step = PathStep("dog", "dog", 0.97, 0.6)
     >>> corgi = PathStep("corgi", "corgi", 0.5, 1.6)
@@ -76,6 +78,7 @@ class HedgeEvidence(InWords):
     votes: dict[str, int] | None
     n_agree: int | None
     evidence: Any
+    within: str | None = None
 
     @property
     def text(self) -> str:
@@ -104,6 +107,8 @@ class HedgeEvidence(InWords):
         return f"{who} neighbor{'s' * (total != 1)} say{'s' * (self.n_agree == 1)} so: {listed}."
 
     def _promise_in_words(self) -> str:
+        if self.within is not None:
+            return f"Only classes of {self.within} were considered; no record is of such answers."
         sure = "" if self.confidence is None else f", with confidence {self.confidence:g}"
         return f"Calibrated to be right in {100 * self.accuracy:g}% of answers{sure}."
 
@@ -120,6 +125,7 @@ def hedge_evidence(
     confidence: float | None,
     records: Sequence[dict[str, Any] | None] | None,
     evidence: Sequence[Any] | None,
+    within: Any = None,
 ) -> list[HedgeEvidence]:
     """One plain object for each of some queries, from arrays.
 
@@ -128,6 +134,7 @@ def hedge_evidence(
     nodes : (n_queries,) node numbers of the answers.
     p_node : (n_queries, n_nodes)
     records, evidence : for each query its record, and the evidence of the estimator; None where there is none.
+    within : the name of the node whose classes alone were considered, or None.
     """
     leaders = p_node[:, : taxonomy.n_leaves].argmax(axis=1)
     listed = []
@@ -148,6 +155,7 @@ def hedge_evidence(
                 votes=None if votes is None else {taxonomy.node_words[label]: n for label, n in votes.items()},
                 n_agree=None if votes is None else _n_agree(votes, node, taxonomy),
                 evidence=of_estimator,
+                within=None if within is None else taxonomy.node_words[within],
             )
         )
     return listed

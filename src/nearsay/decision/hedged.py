@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.core.arrays import as_labels
 from nearsay.core.settings import check_choice
 from nearsay.decision.branches import branch_of_leaves, curves_by_branch
-from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
+from nearsay.decision.calibration import AroundClassifier, Calibration, calibrate, other_posteriors
 from nearsay.decision.confidence_bound import design_effect, effective_ways, rows_worth_one
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
@@ -248,44 +248,85 @@ class HedgedClassifier(AroundClassifier):
         self._read_settings()
         return self
 
+    def recalibrate(self, X: Any, y: Any) -> HedgedClassifier:
+        """Renew the promise from fresh labels, such as those of queries that are unlike the training rows.
+
+        Nothing is fitted again: settings are read from these rows alone, which the classifier must not have learned
+        from. The promise is then about rows like them; with few of them, ask for a ``confidence``.
+        """
+        check_is_fitted(self, "estimator_")
+        estimators = {id(way.estimator): way.estimator for way in self._ways}
+        calibrations = [calibrate(each, X, y, "prefit") for each in estimators.values()]
+        self.n_calibration_ = len(calibrations[0].labels)
+        return self._calibrate(calibrations)
+
     def curve(self) -> AccuracyCurve:
         """Accuracy and gain of the calibration rows at every setting there is of the rule in use."""
         check_is_fitted(self, "estimator_")
         return self._curve
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The name of a node for every row: (n_rows,)."""
-        return self.names_of(self.predict_proba(X))
+    def predict(self, X: Any, within: Any = None) -> np.ndarray:
+        """The name of a node for every row: (n_rows,).
 
-    def names_of(self, p: np.ndarray) -> np.ndarray:
+        With ``within``, the name of a node, rows are known to be of a class below it: probabilities are those of these
+        classes alone, and the answer is that node or one below. The settings are those for all rows, so the accuracy
+        is not promised for such answers.
+        """
+        return self.names_of(self.predict_proba(X, within), within)
+
+    def names_of(self, p: np.ndarray, within: Any = None) -> np.ndarray:
         """The same from probabilities (n_rows, n_classes) that were computed before."""
         check_is_fitted(self, "estimator_")
-        return self._names[self._nodes(p)]
+        return self._names[self._nodes(p, within)]
+
+    def predict_proba(self, X: Any, within: Any = None) -> np.ndarray:
+        """The probabilities of the estimator: (n_rows, n_classes), columns as in ``classes_``.
+
+        ``within`` is the name of a node: other classes get 0, and those below it sum to 1.
+        """
+        p = super().predict_proba(X)
+        return p if within is None else self.restricted(p, within)
+
+    def restricted(self, p: np.ndarray, within: Any) -> np.ndarray:
+        """Probabilities of the classes at or below a node alone; alike where all of them have 0."""
+        check_is_fitted(self, "estimator_")
+        below = self.taxonomy_.covers_label(self.taxonomy_.number(within), self._class_nodes)
+        if not below.any():
+            raise InputError(f"No class is at or below {within!r}: name a node with classes below it.")
+        kept = np.where(below, p, 0.0)
+        total = kept.sum(axis=1, keepdims=True)
+        shares: np.ndarray = np.where(total > 0, kept / np.where(total > 0, total, 1.0), below / below.sum())
+        return shares
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """The names from the root down to that node, for every row."""
         nodes = self._nodes(self.predict_proba(X))
         return [self.taxonomy_.path(self.taxonomy_.nodes[node]) for node in nodes]
 
-    def explain(self, X: Any) -> EvidenceList[HedgeEvidence]:
+    def explain(self, X: Any, within: Any = None) -> EvidenceList[HedgeEvidence]:
         """Why each row got its answer: a ``HedgeEvidence`` each, in the words of the taxonomy.
 
         The path down to the node with the probability of each step, how often past cases answered at a probability
         like this were right, and where the estimator explains itself, its evidence, such as the neighbors. The list
-        carries ``predictions`` and ``probabilities``, equal to what ``predict`` and ``predict_proba`` give.
+        carries ``predictions`` and ``probabilities``, equal to what ``predict`` and ``predict_proba`` give. Answers
+        ``within`` a node have no record.
         """
-        return self.explain_proba(*self._explained(X))
+        p, evidence = self._explained(X)
+        return self.explain_proba(p if within is None else self.restricted(p, within), evidence, within)
 
-    def explain_proba(self, p: np.ndarray, evidence: Sequence[Any] | None = None) -> EvidenceList[HedgeEvidence]:
+    def explain_proba(
+        self, p: np.ndarray, evidence: Sequence[Any] | None = None, within: Any = None
+    ) -> EvidenceList[HedgeEvidence]:
         """The same from probabilities (n_rows, n_classes) that are there already, and the evidence behind them.
 
         So one search serves any number of accuracies, with ``set_accuracy`` in between.
         """
         check_is_fitted(self, "estimator_")
-        nodes, p_node = self._nodes(p), self.nodes_proba(p)
-        past = self._way.past
+        nodes, p_node = self._nodes(p, within), self.nodes_proba(p)
+        past = self._way.past if within is None else None
         records = None if past is None else past.record(self.settings_, nodes, p_node[np.arange(len(nodes)), nodes])
-        items = hedge_evidence(nodes, p_node, self.taxonomy_, self.accuracy, self.confidence, records, evidence)
+        promise = self.accuracy, self.confidence
+        items = hedge_evidence(nodes, p_node, self.taxonomy_, *promise, records, evidence, within)
         return EvidenceList(items, predictions=self._names[nodes], probabilities=p)
 
     def predict_proba_nodes(self, X: Any) -> np.ndarray:
@@ -304,13 +345,23 @@ class HedgedClassifier(AroundClassifier):
         right = self.taxonomy_.covers_label(self._nodes(self.predict_proba(X)), labels)
         return float(np.average(right, weights=sample_weight))
 
-    def _nodes(self, p: np.ndarray) -> np.ndarray:
+    def _nodes(self, p: np.ndarray, within: Any = None) -> np.ndarray:
+        branch = self.taxonomy_ if within is None else self.taxonomy_.branch(within)
+        numbers = self.taxonomy_.check_labels(branch.nodes)
+        # What a node says is counted from the top of the branch, so that much is added to its reward again.
+        more = self.taxonomy_.information[numbers[-1]] if self.rule_ == "darts" else 0.0
+
         def decide(rows: slice) -> np.ndarray:
             p_leaf = self._leaf_probabilities(p[rows])
             setting: Any = self.settings_[0]
             if len(self.settings_) > 1:
                 setting = self.settings_[self._branch_of_leaves[p_leaf.argmax(axis=1)]]
-            return RULES[self.rule_](p_leaf, self.taxonomy_, setting)
+            if within is None:
+                return RULES[self.rule_](p_leaf, self.taxonomy_, setting)
+            nodes: np.ndarray = numbers[
+                RULES[self.rule_](p_leaf[:, numbers[: branch.n_leaves]], branch, setting + more)
+            ]
+            return nodes
 
         return block_by_block(decide, len(p), self.taxonomy_)
 

@@ -136,13 +136,13 @@ def node_set_evidence(
     ----------
     nodes, p : (n_queries, max_nodes), the most probable node first; −1 where a set has fewer.
     """
-    words, told = taxonomy.node_words, []
+    words, listed = taxonomy.node_words, []
     for item, row, of_row in zip(items, nodes.tolist(), p.tolist(), strict=True):
         names = [taxonomy.nodes[node] for node in row if node >= 0]
         shares = [float(share) for node, share in zip(row, of_row, strict=True) if node >= 0]
         in_words = [words[name] for name in names]
-        told.append(replace(item, labels=names, probabilities=shares, words=in_words, n_inside=len(item.labels)))
-    return told
+        listed.append(replace(item, labels=names, probabilities=shares, words=in_words, n_inside=len(item.labels)))
+    return listed
 
 
 def _with_probability(label: Any, p: float) -> str:

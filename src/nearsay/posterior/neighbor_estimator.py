@@ -14,10 +14,13 @@ from nearsay.core.settings import check_choice
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FRESH
+from nearsay.posterior.class_shares import ClassShares, estimated_shares
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.posterior.evidence.shift import RATE, ShiftTest, shift_test
 from nearsay.posterior.methods.custom_posterior import CustomPosterior
 from nearsay.posterior.model import FittedModel
+from nearsay.posterior.priors import log_frequencies
 from nearsay.posterior.row_weights import GivenRows
 
 
@@ -203,6 +206,32 @@ class NeighborEstimator(ModelEstimator):
         for part, p, best in self.model_.by_block(table):
             novelty[part] = self.model_.novelty_of(table[part], p, best if by_class else None)
         return novelty
+
+    def shift(self, X: Any, *, rate: float = RATE) -> ShiftTest:
+        """Whether these queries, all together, are unlike the training rows: promises may not hold for such.
+
+        A test on their novelty; ``rate`` is how often queries that are like the rows are called unlike them.
+
+        >>> from nearsay.posterior.classifier import NeighborClassifier
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> clf = NeighborClassifier(5, posterior="weighted").fit(X, X[:, 0] > 0)
+        >>> print(clf.shift(np.random.default_rng(1).normal(loc=2, size=(30, 2))))
+        These 30 queries are unlike the collection (mean novelty 0.8...): promises may not hold.
+        """
+        novelty = self.novelty(X)
+        return shift_test(novelty, self.model_.novelty.n_usual, rate)
+
+    def estimate_priors(self, X: Any) -> ClassShares:
+        """How frequent each class is among these queries, where that is not as among the training rows.
+
+        By expectation maximization (Saerens et al. 2002), from their probabilities; ``priors=estimate.priors`` of a
+        classifier puts them in.
+        """
+        check_is_fitted(self)
+        model = self.model_
+        known = log_frequencies(self.labels_, len(self.classes_), model.weights)
+        in_them = known if model.priors is None else model.priors.log_priors
+        return estimated_shares(self.predict_proba(X), np.exp(in_them), self.classes_)
 
     @in_jobs
     def leave_one_out_proba(self) -> np.ndarray:

@@ -293,6 +293,21 @@ class Taxonomy(NodeArrays):
         """Names of the leaves under this node, in order; of a leaf, itself."""
         return tuple(self.nodes[leaf] for leaf in self.leaf_mass([name]).indices)
 
+    def branch(self, name: Any) -> Taxonomy:
+        """The taxonomy of a node and all below it, in the same order; a parent elsewhere is left out.
+
+        >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+        >>> pets.branch("dog").nodes
+        ('corgi', 'poodle', 'dog')
+        """
+        top = self.number(name)
+        kept = np.flatnonzero(self.covers_label(np.full(self.n_nodes, top), np.arange(self.n_nodes))).tolist()
+        place = {node: number for number, node in enumerate(kept)}
+        parents = [[place[above] for above in self.parents[node] if above in place and node != top] for node in kept]
+        prior = None if self.prior is None else self.prior[[node for node in kept if node < self.n_leaves]]
+        whole = None if prior is None else prior / prior.sum()
+        return Taxonomy([self.nodes[node] for node in kept], parents, whole, dict(self.words))
+
     def lca(self, a: Any, b: Any) -> Name:
         """The lowest common ancestor of two nodes: the most informative one."""
         return self.nodes[int(self.lca_numbers(self.number(a), self.number(b)))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.tree_excerpt import tree_shown
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
-from nearsay.posterior.evidence.evidence import Evidence
+from nearsay.posterior.evidence.evidence import Evidence, most_probable
 from nearsay.posterior.evidence.model_answers import models_in_words
 
 # The required accuracy of hedged answers and prediction sets, where none is named.
@@ -28,15 +29,47 @@ def answers_of(
     n_keywords: int,
     ids: Sequence[str] | None,
     hedges_at: Sequence[float] = (),
+    within: Any = None,
 ) -> list[Answer]:
-    """An answer for every query, from one search."""
+    """An answer for every query, from one search; ``within`` names a node whose classes alone are considered."""
     if ids is not None and len(ids) != len(X):
         raise InputError(f"Got {len(ids)} ids for {len(X)} items; pass one for each.")
     check_share("accuracy", ACCURACY if accuracy is None else accuracy, ends=True)
     evidence = state.classifier.explain(X)
+    p, listed = evidence.probabilities, list(evidence)
+    if within is not None:
+        p, listed = _restricted(state, p, listed, within)
     words = answer_keywords(state, X, [each.neighbors for each in evidence]) if n_keywords else [[]] * len(X)
     names = [None] * len(X) if ids is None else list(ids)
-    return _build_answers(state, names, list(evidence), evidence.probabilities, words, accuracy, n_keywords, hedges_at)
+    return _build_answers(state, names, listed, p, words, accuracy, n_keywords, hedges_at, within)
+
+
+def _restricted(
+    state: CollectionState, p: np.ndarray, evidence: list[Evidence], within: Any
+) -> tuple[np.ndarray, list[Evidence]]:
+    """Probabilities of the classes below a node alone, and evidence that names the most probable of these.
+
+    No record is of such answers.
+    """
+    if state.hedged is None:
+        raise InputError(
+            "Answers within a node need a taxonomy, and this collection has none. Give it one with set_taxonomy"
+            " and learn again, or leave within out."
+        )
+    shares = state.hedged.around(state.classifier).restricted(p, within)
+    names = state.classifier.classes_.tolist()
+    best = shares.argmax(axis=1)
+    restricted = [
+        replace(
+            each,
+            label=names[winner],
+            probability=float(of_row[winner]),
+            probabilities={name: share for name, share in most_probable(of_row, winner, names).items() if share > 0},
+            record=None,
+        )
+        for each, of_row, winner in zip(evidence, shares, best.tolist(), strict=True)
+    ]
+    return shares, restricted
 
 
 def answers_of_rows(
@@ -63,6 +96,7 @@ def _build_answers(
     accuracy: float | None,
     n_keywords: int,
     hedges_at: Sequence[float],
+    within: Any = None,
 ) -> list[Answer]:
     """Answers from the evidence of each item, hedged where there is a taxonomy."""
     nodes: list[Any] = [None] * len(evidence)
@@ -74,10 +108,10 @@ def _build_answers(
     trees: list[list[dict[str, Any]]] = [[] for _ in evidence]
     if state.hedged is not None:
         hedged = state.hedged if accuracy is None else state.hedged.around(state.classifier).set_accuracy(accuracy)
-        nodes = list(hedged.explain_proba(p, evidence))
+        nodes = list(hedged.explain_proba(p, evidence, within))
         for place, each in enumerate(hedges_at):
             check_share("accuracy", each, ends=True)
-            at = state.hedged.around(state.classifier).set_accuracy(each).explain_proba(p)
+            at = state.hedged.around(state.classifier).set_accuracy(each).explain_proba(p, None, within)
             for listed, node in zip(hedges, at, strict=True):
                 listed[place] |= _hedge(node)
         if hedges_at:

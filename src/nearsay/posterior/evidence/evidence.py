@@ -82,9 +82,10 @@ class Evidence(InWords):
     novelty : float or None
         How unusual the query is, from 0 to 1: the share of rows here that are less unusual (see ``Novelty``).
         None in a collection of one row.
-    record : dict
+    record : dict or None
         ``{"cases": 412, "right": 407, "low": 0.972, "high": 0.995}``: how many past cases had a probability like this
-        one, how many of them were right, and the range in which the true share lies, nineteen times in twenty.
+        one, how many of them were right, and the range in which the true share lies, nineteen times in twenty. None
+        where no past case was answered as the query was.
     ids : list or None
         The names of these neighbors, where ``fit`` was given names.
     twin : int or None
@@ -113,7 +114,7 @@ class Evidence(InWords):
     distances: list[float]
     labels: list[Any]
     novelty: float | None
-    record: dict[str, Any]
+    record: dict[str, Any] | None
     ids: list[Any] | None = None
     twin: int | None = None
     compared: list[str] | None = None
@@ -125,9 +126,9 @@ class Evidence(InWords):
         answer = f"{self.label!r} with probability {self.probability:.2f}."
         vote = in_words(self.label, self.votes, self.labels, self.distances)
         nearest = [f"The nearest: {self.compared[0]}."] if self.compared else []
-        record = record_in_words(self.record)
+        record = [] if self.record is None else [record_in_words(self.record)]
         models = [models_in_words(self.models)] if self.models else []
-        return "\n".join([answer, vote, *nearest, *models, record, *_twin_in_words(self), _novelty_in_words(self)])
+        return "\n".join([answer, vote, *nearest, *models, *record, *_twin_in_words(self), _novelty_in_words(self)])
 
     def rows(self) -> list[dict[str, Any]]:
         """A dict for every neighbor, nearest first."""

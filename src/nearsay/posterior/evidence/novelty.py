@@ -84,6 +84,11 @@ class Novelty:
         self.k = min(k, past.n_others)
 
     @property
+    def n_usual(self) -> int:
+        """How many past cases queries are compared with; 0 before the first query."""
+        return 0 if self._usual is None else len(self._usual.scores)
+
+    @property
     def reach(self) -> int:
         """How many neighbors the sign of density goes by."""
         return max(1, min(REACH, self.k - 1))

@@ -20,7 +20,7 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.decision.envelope import LARGEST_SHIFT, OperatingPoints
 from nearsay.decision.leaf_probabilities import leaf_probabilities
-from nearsay.decision.node_sets import BestSets, best_sets, steps_of
+from nearsay.decision.sets.best_sets import BestSets, best_sets, steps_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 BLOCK_BYTES = 64 << 20
@@ -100,7 +100,7 @@ class NodeSets:
         """(n_rows, n_classes) bool: which classes are at or below a node of the set."""
         inside = np.zeros((len(nodes), len(self.classes)), np.bool_)
         for column in nodes.T:
-            inside |= self._cover(column[:, None, None], self._class_nodes)
+            np.logical_or(inside, self._cover(column[:, None, None], self._class_nodes), out=inside)
         return inside
 
     def leaf_probabilities(self, p: np.ndarray) -> np.ndarray:
@@ -115,8 +115,8 @@ class NodeSets:
     def _cover(self, nodes: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Whether one of the nodes, in the last axis, is the label or above it."""
         known = np.maximum(nodes, 0)
-        covered: np.ndarray = (self.taxonomy.covers_label(known, labels[..., None]) & (nodes >= 0)).any(axis=-1)
-        return covered
+        covers = self.taxonomy.covers_label(known, labels[..., None]) & (nodes >= 0)
+        return np.asarray(covers.any(axis=-1))
 
     def _blocks(self, p: np.ndarray) -> Iterator[tuple[slice, BestSets, OperatingPoints]]:
         p_leaf = self.leaf_probabilities(p)

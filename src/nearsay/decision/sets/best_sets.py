@@ -78,7 +78,7 @@ def best_sets(p_leaf: Any, taxonomy: Taxonomy, max_nodes: int) -> BestSets:
     ...  for n, p, nodes in zip(sets.n_leaves, sets.p[0], sets.nodes[0]) if p > 0]
     [(1, 0.4, ['corgi']), (2, 0.7, ['corgi', 'cat']), (3, 0.9, ['cat', 'dog']), (5, 1.0, ['pet'])]
     """
-    from nearsay.decision.node_set_kernels import take_steps
+    from nearsay.decision.sets.best_sets_kernels import take_steps
 
     check_max_nodes(max_nodes)
     p_leaf = as_probabilities(p_leaf, taxonomy)
@@ -132,8 +132,8 @@ def steps_of(taxonomy: Taxonomy, max_nodes: int) -> SetSteps:
         places.offer(levels, (0, int(n_leaves[node])), 1 + node, NOTHING)
     ordered = sorted((covered, place) for (_, covered), place in levels.items())
     target, first, second = (np.array(column, np.uintp) for column in zip(*places.steps, strict=True))
-    covered, level = (np.array(column, np.intp) for column in zip(*ordered, strict=True))
-    return SetSteps(places.n, target, first, second, level, covered)
+    by_level = np.array(ordered, np.intp)
+    return SetSteps(places.n, target, first, second, by_level[:, 1], by_level[:, 0])
 
 
 class _Places:
