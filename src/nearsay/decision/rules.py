@@ -226,8 +226,8 @@ def levels_of(taxonomy: Taxonomy) -> Levels:
     starts = np.searchsorted(np.sort(sources), np.arange(taxonomy.n_nodes + 1))
     # Unsigned: a number that cannot be negative spares the loops a question at every step.
     in_order = targets[np.argsort(sources, kind="stable")]
-    level, starts, in_order = (array.astype(np.uintp) for array in (level, starts, in_order))
-    return Levels(-falling, first, level, starts, in_order, _ways_up(taxonomy))
+    of_node, starts_at, upward = (array.astype(np.uintp) for array in (level, starts, in_order))
+    return Levels(-falling, first, of_node, starts_at, upward, _ways_up(taxonomy))
 
 
 def _ways_up(taxonomy: Taxonomy) -> np.ndarray:

@@ -31,8 +31,8 @@ from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import left_out_calibration
-from nearsay.decision.conformal import threshold
 from nearsay.decision.hedged import HedgedClassifier
+from nearsay.decision.sets.class_scores import threshold
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior

@@ -54,8 +54,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         counts = Counter(after.get("label", []))
         if not any(counts):
             return f"add {items} without a label"
-        labels = counts.most_common()
-        return f"add {items}: {_counted([_name(label) for label, _ in labels], [n for _, n in labels])}"
+        most = counts.most_common()
+        return f"add {items}: {_counted([_name(label) for label, _ in most], [n for _, n in most])}"
     if kind == "keywords":
         words = _words(after)
         return f"set keywords of {items}" + (f": {words}" if words else "")
