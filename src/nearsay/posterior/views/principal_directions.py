@@ -1,10 +1,13 @@
-"""The directions in which rows spread most, and rows along them."""
+"""Scales of columns, the directions in which rows spread most, and rows along them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from nearsay.core.parallel import one_blas_thread
+from nearsay.learn.linear_map import distinct_columns, in_units
 
 # Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
 ROWS_AT_ONCE = 64
@@ -72,3 +75,42 @@ def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
             block[: len(some)] = some
             mapped[first : first + len(some)] = (block @ directions)[: len(some)]
     return mapped
+
+
+@dataclass(frozen=True)
+class ColumnDirections:
+    """Scales of columns, and directions in which rows spread: what maps learn without labels.
+
+    Attributes
+    ----------
+    columns : (n_taken,) numbers of the columns that are taken; None for all.
+    center, scale : (n_taken,)
+    basis : (n_taken, n_directions) or None
+    """
+
+    columns: np.ndarray | None
+    center: np.ndarray
+    scale: np.ndarray
+    basis: np.ndarray | None
+
+    @classmethod
+    def of(cls, X: np.ndarray, most: int | None) -> ColumnDirections:
+        """Learn them from some rows: at most so many directions, or none."""
+        columns = distinct_columns(X)
+        taken = None if len(columns) == X.shape[1] else columns
+        X, unit = in_units(X if taken is None else X[:, taken])
+        center, spread = X.mean(axis=0), X.std(axis=0)
+        # What is left of rows that are all equal, but for rounding errors, says nothing.
+        rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
+        scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
+        basis = None
+        if most is not None:
+            with one_blas_thread():
+                basis = principal_directions((X - center) * scale, most)
+        return cls(taken, center * unit, scale / unit, basis)
+
+    def standardized(self, X: np.ndarray) -> np.ndarray:
+        """Rows in these columns, of one scale."""
+        scaled: np.ndarray = (X if self.columns is None else X[:, self.columns]) - self.center
+        scaled *= self.scale
+        return scaled

@@ -24,12 +24,12 @@ from scipy.linalg import cholesky
 
 from nearsay.core.arrays import rows_within, within_range
 from nearsay.core.parallel import one_blas_thread
-from nearsay.learn.linear_map import distinct_columns, factor, in_units
+from nearsay.learn.linear_map import distinct_columns, factor
 from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.posterior.base import FOLDS, FRESH, folds_by
-from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, along, principal_directions
+from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, ColumnDirections, along
 from nearsay.posterior.views.value_differences import value_difference_matrix
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
@@ -188,45 +188,6 @@ class LinearMap:
         return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
 
 
-@dataclass(frozen=True)
-class ColumnDirections:
-    """Scales of columns, and directions in which rows spread: what maps learn without labels.
-
-    Attributes
-    ----------
-    columns : (n_taken,) numbers of the columns that are taken; None for all.
-    center, scale : (n_taken,)
-    basis : (n_taken, n_directions) or None
-    """
-
-    columns: np.ndarray | None
-    center: np.ndarray
-    scale: np.ndarray
-    basis: np.ndarray | None
-
-    @classmethod
-    def of(cls, X: np.ndarray, *, with_basis: bool) -> ColumnDirections:
-        """Learn them from some rows."""
-        columns = distinct_columns(X)
-        taken = None if len(columns) == X.shape[1] else columns
-        X, unit = in_units(X if taken is None else X[:, taken])
-        center, spread = X.mean(axis=0), X.std(axis=0)
-        # What is left of rows that are all equal, but for rounding errors, says nothing.
-        rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
-        scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
-        basis = None
-        if with_basis:
-            with one_blas_thread():
-                basis = principal_directions((X - center) * scale, MOST_COLUMNS)
-        return cls(taken, center * unit, scale / unit, basis)
-
-    def standardized(self, X: np.ndarray) -> np.ndarray:
-        """Rows in these columns, of one scale."""
-        scaled: np.ndarray = (X if self.columns is None else X[:, self.columns]) - self.center
-        scaled *= self.scale
-        return scaled
-
-
 def learn_maps(
     transforms: Sequence[RowTransform], X: Any, labels: np.ndarray, directions: ColumnDirections | None = None
 ) -> list[LinearMap]:
@@ -242,7 +203,7 @@ def learn_maps(
     all_columns = X
     know_labels = any(transform.knows_labels for transform in transforms)
     if directions is None:
-        directions = ColumnDirections.of(X, with_basis=know_labels)
+        directions = ColumnDirections.of(X, MOST_COLUMNS if know_labels else None)
     taken, first, matrix, basis = directions.columns, directions.center, directions.scale, directions.basis
     maps = {transform: LinearMap(first, matrix, transform.unit, taken) for transform in transforms}
     if know_labels:
@@ -389,7 +350,7 @@ class LearnedTransforms:
         rows = np.asarray(self.X[some], np.float64)
         n_columns = len(distinct_columns(rows))
         many = n_columns > MOST_COLUMNS and shares_directions(len(self.order), n_columns)
-        return ColumnDirections.of(rows, with_basis=True) if many else None
+        return ColumnDirections.of(rows, MOST_COLUMNS) if many else None
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_directions"}
