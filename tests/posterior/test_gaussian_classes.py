@@ -21,7 +21,7 @@ from nearsay.posterior.methods.pooled import CASES_TO_HOLD, CORE_VIEWS, Pooled
 from nearsay.posterior.views import gaussian_classes, model_beside, row_transforms
 from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside, companion_models, stacked_models
-from nearsay.posterior.views.row_transforms import principal_directions
+from nearsay.posterior.views.principal_directions import principal_directions
 from nearsay.posterior.views.views import with_further
 
 

@@ -27,6 +27,7 @@ from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.views import row_transforms
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside
+from nearsay.posterior.views.principal_directions import principal_directions
 from nearsay.posterior.views.row_transforms import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
@@ -103,14 +104,14 @@ def test_principal_directions_are_those_of_a_singular_value_decomposition(n, n_c
     random = np.random.default_rng(0)
     X = random.normal(size=(n, n_columns)) @ np.diag(0.7 ** np.arange(n_columns)) @ random.normal(size=(n_columns,) * 2)
     X -= X.mean(axis=0)
-    found = row_transforms.principal_directions(X, 5)
+    found = principal_directions(X, 5)
     np.testing.assert_allclose(found.T @ found, np.eye(5), atol=1e-9)
     np.testing.assert_allclose(np.abs(np.linalg.svd(X)[2][:5] @ found), np.eye(5), atol=1e-6)
 
 
 def test_directions_without_spread_are_left_out():
     X = np.random.default_rng(0).normal(size=(6, 40))
-    assert row_transforms.principal_directions(X - X.mean(axis=0), 20).shape == (40, 5)
+    assert principal_directions(X - X.mean(axis=0), 20).shape == (40, 5)
 
 
 def test_folds_share_the_directions_of_all_rows_where_columns_are_many_and_rows_many_more(monkeypatch):

@@ -18,15 +18,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.core.parallel import one_blas_thread
 from nearsay.encode.column_quantiles import ColumnQuantiles
-from nearsay.posterior.views.row_transforms import (
-    BLOCK_BYTES,
-    ROWS_AT_ONCE,
-    STANDARDIZED,
-    ClassSpread,
-    along_in_blocks,
-    learn_maps,
-    principal_directions,
-)
+from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, along_in_blocks, principal_directions
+from nearsay.posterior.views.row_transforms import BLOCK_BYTES, STANDARDIZED, ClassSpread, learn_maps
 
 # A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
 # many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.

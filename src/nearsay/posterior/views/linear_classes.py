@@ -16,14 +16,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from nearsay.core.arrays import evenly, row_blocks, rows_within
 from nearsay.core.parallel import one_blas_thread
-from nearsay.posterior.views.row_transforms import (
-    BLOCK_BYTES,
-    ROWS_AT_ONCE,
-    STANDARDIZED,
-    along_in_blocks,
-    learn_maps,
-    principal_directions,
-)
+from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, along_in_blocks, principal_directions
+from nearsay.posterior.views.row_transforms import BLOCK_BYTES, STANDARDIZED, learn_maps
 
 # Directions that weights are learned for: the principal ones where there are more columns.
 MOST_DIRECTIONS = 512

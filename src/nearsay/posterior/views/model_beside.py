@@ -142,7 +142,7 @@ class ModelBeside:
         """Fit the model and, without each fold, its copies; past cases in memory are asked at once."""
         fold = folds_to_learn(order, labels, groups)
         in_shards = isinstance(X, ShardedRows)
-        own = isinstance(self.model, GaussianClasses | LinearClasses)
+        is_ours = isinstance(self.model, GaussianClasses | LinearClasses)
         # A model of the user's learns from all rows in memory.
         draws = in_shards or isinstance(self.model, OWN_MODELS)
 
@@ -153,15 +153,15 @@ class ModelBeside:
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
             return clone(model).fit(_taken(X, rows), y[rows], **weights)
 
-        mapped = self._fit_own(X, y) if own else None
-        if not own:
+        mapped = self._fit_and_map(X, y) if is_ours else None
+        if not is_ours:
             self.model_ = fitted(self.model, order)
         unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses | ForestClasses) else self.model
 
         def without_fold(rest: np.ndarray) -> Any:
             if len(np.unique(labels[rest])) < 2:  # few models can be fitted to one class
                 return None
-            if not own or not shares_directions(len(self.rows_), self.model_.n_columns):
+            if not is_ours or not shares_directions(len(self.rows_), self.model_.n_columns):
                 return fitted(unfitted, rest)
             some = _drawn(rest)
             rows = self.model_.mapped(_taken(X, some)) if mapped is None else mapped[some]
@@ -185,7 +185,7 @@ class ModelBeside:
         if in_shards:
             self._rows, self._fold = X, fold
 
-    def _fit_own(self, X: Any, y: np.ndarray) -> np.ndarray | None:
+    def _fit_and_map(self, X: Any, y: np.ndarray) -> np.ndarray | None:
         """Fit a Gaussian or a line; gives rows in memory in its directions, where the copies share these."""
         self.model_ = clone(self.model)
         some = self.model_.fit_and_map(_taken(X, self.rows_), y[self.rows_])

@@ -24,22 +24,18 @@ from scipy.linalg import cholesky
 
 from nearsay.core.arrays import rows_within, within_range
 from nearsay.core.parallel import one_blas_thread
-from nearsay.learn.linear_map import distinct_columns, factor, in_units
+from nearsay.learn.linear_map import distinct_columns, factor
 from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.posterior.base import FOLDS, FRESH, folds_by
+from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, ColumnDirections, along
 from nearsay.posterior.views.value_differences import value_difference_matrix
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
 MOST_COLUMNS = 512
-# Directions of a subspace beyond those wanted, and powers that turn it toward them; up to so many times as many are
-# found exactly in less time.
-MORE_DIRECTIONS, POWERS, FEW_TIMES = 10, 4, 4
 # Spread of the widest column to that of the narrowest, from which on standardized columns are another view.
 UNEQUAL = 3.0
-# Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
-ROWS_AT_ONCE = 64
 ROWS_TO_LEARN_FROM = 200_000
 BLOCK_BYTES = 4 << 20
 # With so many rows a column, scales and principal directions, which know no labels, are learned once and not again
@@ -192,45 +188,6 @@ class LinearMap:
         return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
 
 
-@dataclass(frozen=True)
-class ColumnDirections:
-    """Scales of columns, and directions in which rows spread: what maps learn without labels.
-
-    Attributes
-    ----------
-    columns : (n_taken,) numbers of the columns that are taken; None for all.
-    center, scale : (n_taken,)
-    basis : (n_taken, n_directions) or None
-    """
-
-    columns: np.ndarray | None
-    center: np.ndarray
-    scale: np.ndarray
-    basis: np.ndarray | None
-
-    @classmethod
-    def of(cls, X: np.ndarray, *, with_basis: bool) -> ColumnDirections:
-        """Learn them from some rows."""
-        columns = distinct_columns(X)
-        taken = None if len(columns) == X.shape[1] else columns
-        X, unit = in_units(X if taken is None else X[:, taken])
-        center, spread = X.mean(axis=0), X.std(axis=0)
-        # What is left of rows that are all equal, but for rounding errors, says nothing.
-        rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
-        scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
-        basis = None
-        if with_basis:
-            with one_blas_thread():
-                basis = principal_directions((X - center) * scale, MOST_COLUMNS)
-        return cls(taken, center * unit, scale / unit, basis)
-
-    def standardized(self, X: np.ndarray) -> np.ndarray:
-        """Rows in these columns, of one scale."""
-        scaled: np.ndarray = (X if self.columns is None else X[:, self.columns]) - self.center
-        scaled *= self.scale
-        return scaled
-
-
 def learn_maps(
     transforms: Sequence[RowTransform], X: Any, labels: np.ndarray, directions: ColumnDirections | None = None
 ) -> list[LinearMap]:
@@ -246,7 +203,7 @@ def learn_maps(
     all_columns = X
     know_labels = any(transform.knows_labels for transform in transforms)
     if directions is None:
-        directions = ColumnDirections.of(X, with_basis=know_labels)
+        directions = ColumnDirections.of(X, MOST_COLUMNS if know_labels else None)
     taken, first, matrix, basis = directions.columns, directions.center, directions.scale, directions.basis
     maps = {transform: LinearMap(first, matrix, transform.unit, taken) for transform in transforms}
     if know_labels:
@@ -339,67 +296,6 @@ def _even(n: int) -> slice:
     return slice(None, None, max(1, -(-n // ROWS_TO_LEARN_FROM)))
 
 
-def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
-    """The directions in which centered rows spread most, at most so many: (n_columns, n_directions).
-
-    Those of the columns themselves where they are no more.
-    """
-    n_rows, n_columns = X.shape
-    if n_columns <= most:
-        return np.eye(n_columns)
-    n_directions = min(most, n_rows)
-    if n_columns <= n_rows:
-        return leading_vectors(X.T @ X, n_directions)
-    # Of fewer rows than columns the products with each other say as much.
-    directions = X.T @ leading_vectors(X @ X.T, n_directions)
-    squares = np.einsum("ij,ij->j", directions, directions)
-    spread = squares > n_rows * np.finfo(np.float64).eps * squares.max(initial=0.0)
-    spread[:1] = True
-    basis: np.ndarray = np.linalg.qr(directions[:, spread])[0]
-    return basis
-
-
-def leading_vectors(S: np.ndarray, n_vectors: int) -> np.ndarray:
-    """Orthonormal eigenvectors of the largest eigenvalues of a symmetric matrix, largest first: (n, n_vectors).
-
-    Where few are wanted they are approximate, as by a randomized singular value decomposition: those of a subspace
-    that powers of the matrix turn toward them.
-
-    >>> np.abs(leading_vectors(np.diag([1.0, 9.0, 4.0]), 2)).round(6)
-    array([[0., 0.],
-           [1., 0.],
-           [0., 1.]])
-    """
-    n, width = len(S), n_vectors + MORE_DIRECTIONS
-    if n <= FEW_TIMES * width:
-        vectors = np.linalg.eigh(S)[1]
-    else:
-        subspace = np.random.default_rng(0).normal(size=(n, width))
-        for _ in range(POWERS):
-            subspace = np.linalg.qr(S @ subspace)[0]
-        vectors = subspace @ np.linalg.eigh(subspace.T @ S @ subspace)[1]
-    leading: np.ndarray = vectors[:, : -n_vectors - 1 : -1]
-    return np.ascontiguousarray(leading)
-
-
-def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Rows in principal directions; those of the columns themselves (a square matrix) take no product."""
-    return X if len(directions) == directions.shape[1] else X @ directions
-
-
-def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """The same, with the same digits for a row in any batch."""
-    if len(directions) == directions.shape[1]:
-        return X
-    mapped, block = np.empty((len(X), directions.shape[1])), np.zeros((ROWS_AT_ONCE, len(directions)))
-    with one_blas_thread():
-        for first in range(0, len(X), ROWS_AT_ONCE):
-            some = X[first : first + ROWS_AT_ONCE]
-            block[: len(some)] = some
-            mapped[first : first + len(some)] = (block @ directions)[: len(some)]
-    return mapped
-
-
 def shares_directions(n_rows: int, n_columns: int) -> bool:
     """Whether folds take the directions of all rows."""
     return n_rows >= ROWS_A_COLUMN * n_columns
@@ -454,7 +350,7 @@ class LearnedTransforms:
         rows = np.asarray(self.X[some], np.float64)
         n_columns = len(distinct_columns(rows))
         many = n_columns > MOST_COLUMNS and shares_directions(len(self.order), n_columns)
-        return ColumnDirections.of(rows, with_basis=True) if many else None
+        return ColumnDirections.of(rows, MOST_COLUMNS) if many else None
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_directions"}
