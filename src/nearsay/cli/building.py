@@ -166,9 +166,8 @@ def learn(
     that have the collection at the same path search the neighbors of past cases, which is most of the work.
 
     \b
-    Examples:
+    Example:
       nearsay learn birds.nearsay
-      nearsay learn birds.nearsay --validation new-birds/
     """
     from nearsay.collection.distributed_learning import learned_on
     from nearsay.collection.indexing import learn_from_source
