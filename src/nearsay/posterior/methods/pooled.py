@@ -37,9 +37,9 @@ from nearsay.posterior.methods.pool.log_linear import (
     add_cases,
     fit_weights,
     likeliest,
-    log_evidence,
     n_candidates,
     stack,
+    strictness,
 )
 from nearsay.posterior.methods.pool.pool_members import PoolMembers, TaughtFold, members_that_pay
 from nearsay.posterior.methods.pool.pooled_features import (
@@ -76,12 +76,6 @@ MODEL_PRECISION = 10.0
 # overfitted: all weights are held to those that these few have alone, the more closely the fewer cases there are, and
 # twice as closely as otherwise with so many.
 CORE_VIEWS, CASES_TO_HOLD = 2, 1500
-
-# How many times as closely the weights of views may be held at zero where models are in the pool too, and how many
-# cases say which: where labels are noisy, a dozen free weights of distances cost more than they bring.
-STRICTER, CASES_TO_HOLD_BY = (1.0, 10.0, 100.0, 1000.0), 2000
-# What strong evidence is (Kass and Raftery 1995): odds of 20 to 1.
-STRONG_EVIDENCE = 3.0
 
 # So many cases say which members of the pool pay.
 CASES_TO_DROP_BY = 2000
@@ -137,7 +131,7 @@ class Pooled(GroupPosterior):
     counts_votes = False
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
-    strictness_ = STRICTER[0]
+    strictness_ = 1.0
 
     def __init__(
         self,
@@ -190,22 +184,13 @@ class Pooled(GroupPosterior):
 
     def _strictness(self, cases: Cases, n_views: int, n_models: int) -> float:
         """How closely to hold the weights of views: as usual, unless past cases are strong evidence for more."""
-        self.strictness_ = best = STRICTER[0]
         if not n_models or not len(cases):
-            return best
+            return 1.0
         n_views = min(n_views, CORE_VIEWS) if self._has_core(n_views) else n_views
-        some = evenly(len(cases), CASES_TO_HOLD_BY)
-        cases = self._of_views(cases[some], n_views, n_models)
-        evidence, weights = [], None
-        for self.strictness_ in STRICTER:
-            precision = self._precision(n_views, n_models, len(cases))
-            weights, _ = fit_weights(cases, 0.0, precision, start=weights)
-            evidence.append(log_evidence(cases, weights, 0.0, precision))
-            if evidence[-1] < max(evidence):
-                break
-        if max(evidence) >= evidence[0] + STRONG_EVIDENCE:
-            best = STRICTER[int(np.argmax(evidence))]
-        return best
+        self.strictness_ = 1.0
+        precision = self._precision(n_views, n_models, len(cases))
+        is_of_view = np.arange(len(precision)) < n_views * len(self.members_)
+        return strictness(self._of_views(cases, n_views, n_models), precision, is_of_view)
 
     def _of_views(self, cases: Cases, n_views: int, n_models: int) -> Cases:
         """Cases with the features of the first views, models and sizes."""

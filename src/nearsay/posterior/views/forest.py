@@ -134,13 +134,13 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
             if round(loss, LOSS_DIGITS) >= least:
                 break
             best, least = trial, round(loss, LOSS_DIGITS)
-        vars(self).update(vars(best))
+        self.__dict__.update(best.__dict__)
 
     def _cut_back(
         self, smallest: int, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Make leaves of nodes that fewer rows reached; gives the leaves of all rows anew, and the sizes of nodes."""
-        vars(self).pop("_shares", None)
+        self.__dict__.pop("_shares", None)
         self.smallest_split_ = smallest
         is_leaf = (self._left < 0) | (sizes < smallest)
         parent = np.arange(len(sizes))
