@@ -132,6 +132,7 @@ class Pooled(GroupPosterior):
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
     strictness_ = 1.0
+    of_table = False  # whether rows are those of a table with words or gaps, whose views may be held more closely
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ class Pooled(GroupPosterior):
 
     def _strictness(self, cases: Cases, n_views: int, n_models: int) -> float:
         """How closely to hold the weights of views: as usual, unless past cases are strong evidence for more."""
-        if not n_models or not len(cases):
+        if not self.of_table or not n_models or not len(cases):
             return 1.0
         n_views = min(n_views, CORE_VIEWS) if self._has_core(n_views) else n_views
         self.strictness_ = 1.0
