@@ -10,7 +10,7 @@ one minimum. Cases come as lists of candidate classes, each with its true one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -64,6 +64,14 @@ class Cases:
             np.ascontiguousarray(each[some]) for each in (self.features, self.offsets, self.truth)
         )
         return Cases(features, offsets, truth, None if self.worth is None else self.worth[some])
+
+    def of_views(self, n_of_views: int, n_models: int) -> Cases:
+        """The same with so many features of views, and those of models and sizes, which are the last."""
+        n_features = self.features.shape[2]
+        kept = np.r_[:n_of_views, n_features - n_models - 1 : n_features]
+        if len(kept) == n_features:
+            return self
+        return replace(self, features=np.ascontiguousarray(self.features[:, :, kept]))
 
 
 def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, worth: np.ndarray | None = None) -> Cases:
