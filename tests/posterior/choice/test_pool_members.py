@@ -12,8 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.naive_bayes import GaussianNB
 
 import nearsay as ns
-from nearsay.posterior.methods import pooled
-from nearsay.posterior.methods.pool import pool_members
+from nearsay.posterior.methods.pool import log_linear, pool_members
 from nearsay.posterior.methods.pool.log_linear import Cases
 from nearsay.posterior.methods.pool.pool_members import TaughtFold, members_that_pay
 from nearsay.posterior.views.model_beside import ModelBeside
@@ -105,7 +104,7 @@ def beside_noise() -> Iterator[ns.NeighborClassifier]:
     rows = random.normal(size=(600, 2)) + 1.5 * np.eye(3)[labels][:, :2]
     with pytest.MonkeyPatch.context() as patch:
         # Where views are held closely, losses without the one model are far from those of second order.
-        patch.setattr(pooled, "STRICTER", (1.0,))
+        patch.setattr(log_linear, "STRICTER", (1.0,))
         yield ns.NeighborClassifier(beside=[("noise", Noise()), ("bayes", GaussianNB())]).fit(rows, labels)
 
 

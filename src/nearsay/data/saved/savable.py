@@ -269,7 +269,7 @@ CLASSES: tuple[Savable, ...] = (
         _among=may(NONE | ints("_", below="rows")), _far_by_size=may(floats("classes")), members_=may(ints("numbers")),
         floors_=may(list_of(FLOAT, "views")), gaps_=may(floats("views numbers")), model_failure_=may(FLOAT),
         weights_=may(floats("views numbers")), model_weights_=may(floats("models")), size_weight_=may(FLOAT),
-        strictness_=may(FLOAT)),
+        strictness_=may(FLOAT), of_table=may(BOOL)),
     _class("posterior.methods.rank:Rank", **_TABULATED, counts_=may(numbers("1 classes+1")),
         reading_=may(floats("1 classes+1")), past_reading_=may(floats("1 classes+1"))),
     _class("posterior.methods.rank:RankVotesplit", **_TABULATED, counts_=may(numbers("voters classes+1")),

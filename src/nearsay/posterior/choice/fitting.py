@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from nearsay.posterior.choice.model_choice import Chooser, ModelCandidate, membe
 from nearsay.posterior.choice.summary import PoolSummary
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.methods.named import CRITERIA, Auto, as_posterior, is_auto
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged
 from nearsay.posterior.priors import Priors, PriorsLike
@@ -154,6 +156,14 @@ def is_precomputed(metric: Any) -> bool:
     return named or isinstance(metric, PrecomputedDistance)
 
 
+def _of_table(make: Callable[[], Posterior]) -> Posterior:
+    """A posterior for rows of a table with words or gaps."""
+    posterior = make()
+    if isinstance(posterior, Pooled):
+        posterior.of_table = True
+    return posterior
+
+
 class ModelFit:
     """One fit: what its steps share. Parameters are those of ``FitOptions.fit``."""
 
@@ -178,6 +188,8 @@ class ModelFit:
         self.steps = Steps("NeighborClassifier", shown=options.verbose)
         every = is_auto_metric(options.metric)
         self.posteriors = posteriors_to_try(options.posterior, every=every, weights=weights, row_groups=groups)
+        if options.blocks:
+            self.posteriors = {name: partial(_of_table, make) for name, make in self.posteriors.items()}
         learns = options.chooses or any(make().needs_past_cases for make in self.posteriors.values())
         self.order = self._content_order() if learns else None
         self.summary: PoolSummary | None = None

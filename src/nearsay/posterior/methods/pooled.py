@@ -26,7 +26,7 @@ import numpy as np
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
-from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
+from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
 from nearsay.posterior.methods.past_case_table import listed_classes
@@ -37,9 +37,9 @@ from nearsay.posterior.methods.pool.log_linear import (
     add_cases,
     fit_weights,
     likeliest,
-    log_evidence,
     n_candidates,
     stack,
+    strictness,
 )
 from nearsay.posterior.methods.pool.pool_members import PoolMembers, TaughtFold, members_that_pay
 from nearsay.posterior.methods.pool.pooled_features import (
@@ -50,6 +50,7 @@ from nearsay.posterior.methods.pool.pooled_features import (
     n_models,
     shared_members,
     usual_distance,
+    usual_gaps,
     usual_size,
 )
 from nearsay.posterior.methods.pool.pooled_on_gpu import pooled_on_gpu
@@ -76,12 +77,6 @@ MODEL_PRECISION = 10.0
 # overfitted: all weights are held to those that these few have alone, twice as closely as otherwise with so many cases,
 # and with fewer by the third power of that ratio: nine times as closely with half as many.
 CORE_VIEWS, CASES_TO_HOLD = 2, 1500
-
-# How many times as closely the weights of views may be held at zero where models are in the pool too, and how many
-# cases say which: where labels are noisy, a dozen free weights of distances cost more than they bring.
-STRICTER, CASES_TO_HOLD_BY = (1.0, 10.0, 100.0, 1000.0), 2000
-# What strong evidence is (Kass and Raftery 1995): odds of 20 to 1.
-STRONG_EVIDENCE = 3.0
 
 # So many cases say which members of the pool pay.
 CASES_TO_DROP_BY = 2000
@@ -137,7 +132,8 @@ class Pooled(GroupPosterior):
     counts_votes = False
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
-    strictness_ = STRICTER[0]
+    strictness_ = 1.0
+    of_table = False  # whether rows are those of a table with words or gaps, whose views may be held more closely
 
     def __init__(
         self,
@@ -175,7 +171,9 @@ class Pooled(GroupPosterior):
         groups = class_views(tables)
         self.members_ = shared_members(possible_members(self.members, labels), groups)
         self.floors_ = [FLOOR * usual_distance(near) for near in groups]
-        self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
+        self.gaps_ = np.array(
+            [usual_gaps(near, floor, self._columns(near)) for near, floor in zip(groups, self.floors_, strict=True)]
+        )
         teachers = self._teachers(tables, rows)
         cases = self._cases(tables, rows, teachers)
         if len(cases) == 0:
@@ -189,31 +187,13 @@ class Pooled(GroupPosterior):
         return cases, teachers
 
     def _strictness(self, cases: Cases, n_views: int, n_models: int) -> float:
-        """How closely to hold the weights of views: as usual, unless past cases are strong evidence for more."""
-        self.strictness_ = best = STRICTER[0]
-        if not n_models or not len(cases):
-            return best
+        if not self.of_table or not n_models or not len(cases):
+            return 1.0
         n_views = min(n_views, CORE_VIEWS) if self._has_core(n_views) else n_views
-        some = evenly(len(cases), CASES_TO_HOLD_BY)
-        cases = self._of_views(cases[some], n_views, n_models)
-        evidence, weights = [], None
-        for self.strictness_ in STRICTER:
-            precision = self._precision(n_views, n_models, len(cases))
-            weights, _ = fit_weights(cases, 0.0, precision, start=weights)
-            evidence.append(log_evidence(cases, weights, 0.0, precision))
-            if evidence[-1] < max(evidence):
-                break
-        if max(evidence) >= evidence[0] + STRONG_EVIDENCE:
-            best = STRICTER[int(np.argmax(evidence))]
-        return best
-
-    def _of_views(self, cases: Cases, n_views: int, n_models: int) -> Cases:
-        """Cases with the features of the first views, models and sizes."""
-        n_features = cases.features.shape[2]
-        if n_features == n_views * len(self.members_) + n_models + 1:
-            return cases
-        kept = np.r_[: n_views * len(self.members_), n_features - n_models - 1 : n_features]
-        return replace(cases, features=np.ascontiguousarray(cases.features[:, :, kept]))
+        self.strictness_ = 1.0
+        precision = self._precision(n_views, n_models, len(cases))
+        is_of_view = np.arange(len(precision)) < n_views * len(self.members_)
+        return strictness(cases.of_views(n_views * len(self.members_), n_models), precision, is_of_view)
 
     def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
         """The same weights over other rows: the sizes of classes are those of the rows that can be neighbors."""
@@ -227,7 +207,6 @@ class Pooled(GroupPosterior):
         self._far_by_size = far_by_size(sizes, worth, usual_size(sizes, worth))
 
     def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
-        shape = (n_views, len(self.members_))
         n_weights = n_views * len(self.members_)
         if len(cases) == 0:
             weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
@@ -235,7 +214,7 @@ class Pooled(GroupPosterior):
         else:
             weights, p_true = self._fitted_weights(cases, n_views, n_models, start)
             self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
-        self.weights_ = weights[:n_weights].reshape(shape)
+        self.weights_ = weights[:n_weights].reshape(n_views, -1)
         self.model_weights_ = weights[n_weights:-1]
         self.size_weight_ = float(weights[-1])
 
@@ -248,7 +227,9 @@ class Pooled(GroupPosterior):
             return fit_weights(cases, center=0.0, precision=precision, start=start)
         core = np.ones(len(precision), np.bool_)
         core[CORE_VIEWS * len(self.members_) : n_views * len(self.members_)] = False
-        few, _ = self._fitted_weights(self._of_views(cases, CORE_VIEWS, n_models), CORE_VIEWS, n_models, None)
+        few, _ = self._fitted_weights(
+            cases.of_views(CORE_VIEWS * len(self.members_), n_models), CORE_VIEWS, n_models, None
+        )
         center = np.zeros(len(precision))
         center[core] = few
         return fit_weights(cases, center=center, precision=precision, start=start)
@@ -488,16 +469,6 @@ class Pooled(GroupPosterior):
                 f" {list(near.members)}. Search with members={tuple(self.members_.tolist())}."
             )
         return np.searchsorted(near.members, self.members_)
-
-    def _gaps(self, near: NearestClasses, floor: float) -> np.ndarray:
-        """How much larger the log means of the last class with all means are than that of its nearest member."""
-        columns, n_near = self._columns(near), near.means.shape[1]
-        full = np.flatnonzero(near.nearest[:, n_near - 1 : n_near] < np.inf)
-        if n_near < MEMBERS_OF_NEAREST or not len(full):
-            return np.zeros(len(columns))
-        means, nearest = near.means[full, -1][:, columns], near.nearest[full, n_near - 1]
-        gaps: np.ndarray = (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
-        return gaps
 
     def _softmax(self, features: np.ndarray) -> np.ndarray:
         scores = -(features @ self._all_weights)

@@ -44,7 +44,7 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_saved(cls, fields: dict[str, Any]) -> BoostedClasses:
-        made: BoostedClasses = cls.__new__(cls)
+        made = cls.__new__(cls)
         made.__dict__.update(fields)
         if "_left" in fields:
             check_that_ways_end(made._left, made._right)

@@ -143,7 +143,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
             if round(loss, LOSS_DIGITS) >= least:
                 break
             best, least = trial, round(loss, LOSS_DIGITS)
-        self.__dict__.update(vars(best))
+        self.__dict__.update(best.__dict__)
 
     def _cut_back(
         self, smallest: int, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray

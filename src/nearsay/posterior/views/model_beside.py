@@ -26,7 +26,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.boosted_classes import BoostedClasses
-from nearsay.posterior.views.forest import FOREST_SPREAD, ForestClasses
+from nearsay.posterior.views.forest import FOREST_SPREAD, SMALLEST_SPLITS, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
 from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn, shares_directions
@@ -315,6 +315,8 @@ def companion_models(
         if name == BOOSTING and not (is_table and n_classes <= MOST_CLASSES_TO_BOOST):
             continue
         model = make(thorough)
+        if isinstance(model, ForestClasses) and not is_table:
+            model.smallest_split = SMALLEST_SPLITS[0]
         kind = ForestBeside if isinstance(model, ForestClasses) and groups is None else ModelBeside
         beside = kind(model, classes, name, keeps_copies=keep_copies)
         with (steps or Steps()).step(name):

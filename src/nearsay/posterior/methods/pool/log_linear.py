@@ -10,11 +10,11 @@ one minimum. Cases come as lists of candidate classes, each with its true one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nearsay.core.arrays import row_blocks
+from nearsay.core.arrays import evenly, row_blocks
 from nearsay.core.parallel import one_blas_thread
 
 STEPS = 50
@@ -28,6 +28,12 @@ MANY_CASES = 1000
 PRECISION = 0.1
 
 CANDIDATES = 32
+
+# How many times as closely some weights may be held at zero, and how many cases say which: where labels are noisy, a
+# dozen free weights of distances cost more than they bring.
+STRICTER, CASES_TO_HOLD_BY = (1.0, 10.0, 100.0, 1000.0), 2000
+# What strong evidence is (Kass and Raftery 1995): odds of 20 to 1.
+STRONG_EVIDENCE = 3.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,14 @@ class Cases:
             np.ascontiguousarray(each[some]) for each in (self.features, self.offsets, self.truth)
         )
         return Cases(features, offsets, truth, None if self.worth is None else self.worth[some])
+
+    def of_views(self, n_of_views: int, n_models: int) -> Cases:
+        """The same with so many features of views, and those of models and sizes, which are the last."""
+        n_features = self.features.shape[2]
+        kept = np.r_[:n_of_views, n_features - n_models - 1 : n_features]
+        if len(kept) == n_features:
+            return self
+        return replace(self, features=np.ascontiguousarray(self.features[:, :, kept]))
 
 
 def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, worth: np.ndarray | None = None) -> Cases:
@@ -187,6 +201,27 @@ def log_evidence(cases: Cases, weights: np.ndarray, center: float | np.ndarray, 
     lost = add_cases(cases, weights, np.empty(len(cases)), np.zeros(len(weights)), curvature)
     lost += float((precision * (weights - center) ** 2).sum()) / 2
     return -lost + float(np.log(precision).sum() - np.linalg.slogdet(curvature)[1]) / 2
+
+
+def strictness(cases: Cases, precision: np.ndarray, held: np.ndarray) -> float:
+    """How many times as closely to hold some weights at zero: as usual, unless cases are strong evidence for more.
+
+    Parameters
+    ----------
+    precision : (n_weights,) how closely all weights are usually held.
+    held : (n_weights,) bool, the weights in question.
+    """
+    some = cases[evenly(len(cases), CASES_TO_HOLD_BY)]
+    evidence: list[float] = []
+    weights = None
+    for factor in STRICTER:
+        closer = np.where(held, factor, 1.0) * precision
+        weights, _ = fit_weights(some, 0.0, closer, start=weights)
+        evidence.append(log_evidence(some, weights, 0.0, closer))
+        if evidence[-1] < max(evidence):
+            break
+    best = int(np.argmax(evidence))
+    return STRICTER[best] if evidence[best] >= evidence[0] + STRONG_EVIDENCE else STRICTER[0]
 
 
 def add_cases(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nearsay.errors import InputError
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.methods.past_case_table import listed_classes
 
@@ -68,3 +68,14 @@ def usual_distance(near: NearestClasses) -> float:
     nearest = near.nearest[:, 0] if near.nearest.size else np.empty(0)
     positive = nearest[(nearest > 0) & (nearest < np.inf)]
     return float(np.median(positive)) if len(positive) else 1.0
+
+
+def usual_gaps(near: NearestClasses, floor: float, columns: np.ndarray) -> np.ndarray:
+    """How much larger the log means of the last class with all means are than that of its nearest member."""
+    n_near = near.means.shape[1]
+    full = np.flatnonzero(near.nearest[:, n_near - 1 : n_near] < np.inf)
+    if n_near < MEMBERS_OF_NEAREST or not len(full):
+        return np.zeros(len(columns))
+    means, nearest = near.means[full, -1][:, columns], near.nearest[full, n_near - 1]
+    gaps: np.ndarray = (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
+    return gaps
