@@ -53,18 +53,19 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
     columns = forest._columns(X)
     past, fresh = forest.predict_proba(X, np.arange(len(X))), forest.predict_proba(X)
     for row in range(len(X)):
-        for p, case in ((past[row], row), (fresh[row], None)):
-            weights = forest_weights(theirs, columns, columns[row], case, smallest)
-            votes = np.bincount(y, weights, minlength=y.max() + 1)
+        left_out, weights = (
+            forest_weights(theirs, columns, columns[row], case, smallest) for case in (row, None)
+        )
+        for p, voting in ((past[row], left_out), (fresh[row], weights)):
+            votes = np.bincount(y, voting, minlength=y.max() + 1)
             expected = votes if votes.sum() else np.full(len(votes), 1 / len(votes))
             np.testing.assert_allclose(p, expected, atol=1e-12)
         neighbors = forest.neighbors(X[row : row + 1], len(X))
         n_voters = (neighbors.indices[0] >= 0).sum()
         numbers, shares = neighbors.indices[0, :n_voters], -neighbors.distances[0, :n_voters]
-        expected = forest_weights(theirs, columns, columns[row], None, smallest)
-        np.testing.assert_allclose(shares, expected[numbers], atol=1e-12)
+        np.testing.assert_allclose(shares, weights[numbers], atol=1e-12)
         assert shares.sum() == pytest.approx(1)
-        np.testing.assert_array_equal(numbers, np.lexsort((np.arange(len(X)), -expected.round(10)))[:n_voters])
+        np.testing.assert_array_equal(numbers, np.lexsort((np.arange(len(X)), -weights.round(10)))[:n_voters])
 
 
 def test_past_cases_of_a_forest_are_what_scikit_learn_says_out_of_the_bag():
