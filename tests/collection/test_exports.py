@@ -47,6 +47,8 @@ ANSWERS = st.builds(
         st.fixed_dictionaries(
             {
                 "accuracy": SHARE,
+                "set": st.lists(TEXT, max_size=2),
+                "set_probability": SHARE,
                 "node": TEXT,
                 "node_word": TEXT,
                 "node_path": st.lists(TEXT, max_size=2),

@@ -167,3 +167,12 @@ def test_a_picture_that_was_asked_about_is_added_under_its_name_and_shown(shades
     assert client.get("/picture?id=new sky.png").headers["content-type"] == "image/png"
     client.post("/undo.json", data={"event": kept["event"]})
     assert len(shades) == before
+
+
+def test_the_first_page_begins_no_learning(tmp_path):
+    with LiveCollection.create(tmp_path / "c", 1) as collection:
+        collection.add([f"i{n}" for n in range(30)], [[float(n)] for n in range(30)], ["low", "high"] * 15)
+        client = client_of(collection)
+        assert not all_of(client, "/ask.json")["counting"]
+        assert client.get("/").status_code == 200
+        assert collection.learned is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette")
@@ -9,6 +10,7 @@ pytest.importorskip("httpx")
 
 from nearsay.collection.indexing import index_source
 from nearsay.collection.live import LiveCollection
+from nearsay.web.content.table_rows import TableRows
 from tests.served_collections import client_of
 
 
@@ -80,3 +82,27 @@ def test_an_answer_is_kept_with_its_label_and_undone(plans):
         assert f'name="event" value="{kept["event"]}"' in page
         client.post("/undo.json", data={"event": kept["event"]})
         assert len(plans) == before
+
+
+def test_every_row_is_compared_with_every_other_by_the_range_of_its_columns(plans):
+    table = TableRows.of(plans)
+    rows = sorted(plans.items.row_of.values())
+    cells = table.cells_of(rows)
+    ages = [float(each["age"]) for each in cells if "age" in each]
+    low, high = np.quantile(ages, [0.02, 0.98])
+
+    def place(each):
+        return min(max((float(each["age"]) - low) / (high - low), 0.0), 1.0) if "age" in each else None
+
+    marked = 0
+    for one in cells[:8]:
+        compared = table.comparison(one, cells)
+        for other, row in zip(cells, compared["rows"], strict=True):
+            by_name = dict(zip(compared["columns"], row, strict=True))
+            assert by_name["plan"]["differs"] == (one["plan"] != other["plan"])
+            here, away = place(one), place(other)
+            far = (here is None) != (away is None) or (here is not None and abs(here - away) > 0.05 + 0.001)
+            near = here is away or (here is not None and away is not None and abs(here - away) < 0.05 - 0.001)
+            assert by_name["age"]["differs"] if far else not near or not by_name["age"]["differs"]
+            marked += by_name["age"]["differs"]
+    assert marked > 50

@@ -42,8 +42,7 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
     if kind == "relabel":
         changes = label_changes(n_items, before, after)
         if "keywords" not in after and all(old == new for old, new, _ in changes):
-            labels, numbers = [_name(new) for _, new, _ in changes], [n for *_, n in changes]
-            return f"confirm {_counted(labels, numbers) if len(labels) > 1 else f'{labels[0]} of {items}'}"
+            return _confirmed([(_name(new), n) for _, new, n in changes], items)
         changes_in_words = [
             f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes
         ]
@@ -70,6 +69,13 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         kept = after["keep"]["kind"]
         return KEPT.get(kept, f"keep {kept}")
     return f"{kind} {items}"
+
+
+def _confirmed(labels: Sequence[tuple[str, int]], items: str) -> str:
+    """Labels that were given again as they were: "confirm 'owl' of 1 item"."""
+    if len(labels) == 1:
+        return f"confirm {labels[0][0]} of {items}"
+    return f"confirm {_counted([label for label, _ in labels], [n for _, n in labels])}"
 
 
 def _name(label: Any) -> str:
