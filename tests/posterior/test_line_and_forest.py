@@ -53,9 +53,7 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
     columns = forest._columns(X)
     past, fresh = forest.predict_proba(X, np.arange(len(X))), forest.predict_proba(X)
     for row in range(len(X)):
-        left_out, weights = (
-            forest_weights(theirs, columns, columns[row], case, smallest) for case in (row, None)
-        )
+        left_out, weights = (forest_weights(theirs, columns, columns[row], case, smallest) for case in (row, None))
         for p, voting in ((past[row], left_out), (fresh[row], weights)):
             votes = np.bincount(y, voting, minlength=y.max() + 1)
             expected = votes if votes.sum() else np.full(len(votes), 1 / len(votes))
