@@ -46,6 +46,13 @@ def test_collections_changed_at_random_do_no_harm(trial):
     assert fuzz(trial, range(20), lambda told: None) == []
 
 
+@pytest.mark.parametrize("seed", [153641, 155817, 255020])
+def test_a_history_of_rows_and_ids_that_are_none_is_an_error_or_leaves_them_out(trial, seed):
+    """Rows of events beyond any number that SQLite holds, and ids that are bytes: the page of the history failed."""
+    title, tamper = random_tampering(seed)
+    assert trial.try_out(tamper, ["history", "serve", "serve read-only"], title) == []
+
+
 def test_the_same_seed_is_the_same_case():
     assert random_tampering(7)[0] == random_tampering(7)[0]
 

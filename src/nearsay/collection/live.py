@@ -154,27 +154,11 @@ class LiveCollection:
         """
         collection = cls(Store.open(path, read_only=read_only))
         try:
-            collection._name(pictures, encoder)
+            collection.store.remembered.name(collection.store.settings, pictures, encoder)
         except BaseException:
             collection.close()
             raise
         return collection
-
-    def _name(self, pictures: str | os.PathLike[str] | None, encoder: str | os.PathLike[str] | None) -> None:
-        """Remember the folder of pictures and the model that the user names."""
-        if pictures is None and encoder is None:
-            return
-        settings, remembered = self.store.settings, self.store.remembered
-        if pictures is not None:
-            remembered.name_pictures(settings.get("pictures"), pictures)
-        if encoder is not None:
-            recorded = (settings.get("described") or {}).get("model")
-            if recorded is None:
-                raise InputError(
-                    "The items of this collection were not described by a user's model: leave the encoder out."
-                )
-            remembered.name_model(recorded, encoder)
-        remembered.save()
 
     def close(self) -> None:
         """Close the collection; a second call does nothing."""

@@ -24,6 +24,7 @@ from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.items import CHANGING, Items, columns_of, items_at
 from nearsay.collection.store.shard_files import Shards
 from nearsay.collection.store.stored_values import (
+    check_column,
     check_n_columns,
     check_settings,
     check_taxonomy,
@@ -181,15 +182,17 @@ class ReadableStore:
             return self._item_dicts(lines)
 
     def items_of(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """The living items of some rows, in the given order; forgotten ones are left out."""
+        """The living items of some rows, in the given order; forgotten ones and numbers of no row are left out."""
         with self._database.one_state():
             self.check_row_numbers()
-            lines = [self._database.all("SELECT id, row FROM items WHERE row = ? AND alive", (row,)) for row in rows]
+            known = [row for row in rows if 0 <= row < self.n_rows]
+            lines = [self._database.all("SELECT id, row FROM items WHERE row = ? AND alive", (row,)) for row in known]
             return self._item_dicts([line for some in lines for line in some])
 
     def _item_dicts(self, lines: list[Any]) -> list[dict[str, Any]]:
         names = [name for name in CHANGING if name != "alive"]
         columns = columns_of(self._database, [row for _, row in lines], names)
+        check_column("id", [id for id, _ in lines])
         return [
             {"id": id, "row": row, **{name: columns[name][place] for name in names}}
             for place, (id, row) in enumerate(lines)

@@ -63,6 +63,25 @@ class UserDecisions:
     def _file(self) -> Path:
         return config_folder() / "collections" / f"{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:32]}.json"
 
+    def name(
+        self,
+        settings: Mapping[str, Any],
+        pictures: str | os.PathLike[str] | None,
+        encoder: str | os.PathLike[str] | None,
+    ) -> None:
+        """Store the folder of pictures and the model that the user names for a collection with these settings."""
+        if pictures is not None:
+            self.name_pictures(settings.get("pictures"), pictures)
+        if encoder is not None:
+            recorded = (settings.get("described") or {}).get("model")
+            if recorded is None:
+                raise InputError(
+                    "The items of this collection were not described by a user's model: leave the encoder out."
+                )
+            self.name_model(recorded, encoder)
+        if pictures is not None or encoder is not None:
+            self.save()
+
     def name_pictures(self, recorded: str | None, folder: str | os.PathLike[str]) -> None:
         """The folder on this machine of pictures that the collection records in another one, or the same."""
         real = os.path.realpath(folder)
