@@ -130,6 +130,7 @@ def test_the_text_says_what_a_person_would_want_to_know():
     assert OWL.text.splitlines() == [
         "'owl' with probability 0.90.",
         "Of 40 past cases with a probability like this, 38 were right (83 to 99%).",
+        "Not sure: owl or wren.",
         "Hedged answer: 'bird' (0.99).",
         "Keywords: sky & sea (0.75), <night> (0.50).",
     ]

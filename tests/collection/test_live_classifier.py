@@ -27,7 +27,8 @@ POSTERIORS = ["auto", "pooled", "proportional", "rank", "confmat"]
 # What each public method is called with; those not named are called without anything.
 QUERIES: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
-        ("predict", "predict_proba", "explain", "novelty", "neighbors", "check_queries"), (IRIS.data[::9],)
+        ("predict", "predict_proba", "explain", "novelty", "neighbors", "check_queries", "estimate_priors", "shift"),
+        (IRIS.data[::9],),
     ),
     "nearest": (IRIS.data[::9], 3),
     "score": (IRIS.data, LABELS),

@@ -272,3 +272,5 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
             ns.NeighborClassifier(5, posterior="proportional"), tree, accuracy=0.6, rule=rule
         ).fit(X, y)
         hedged.predict(X), hedged.predict_proba_nodes(X), hedged.curve()
+    known = ns.NeighborClassifier(5, posterior="proportional")
+    ns.ConformalClassifier(known, coverage=0.8, taxonomy=tree, max_nodes=2).fit(X, y).predict_set(X)

@@ -92,7 +92,7 @@ def test_pictures_can_be_taken_and_written_as_a_folder_that_describe_images_read
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"split": "dev"}, "Unknown split"), ({"every_subgroup": 1}, "True or")]
+    ("options", "words"), [({"split": "dev"}, "Unknown split"), ({"every_subgroup": "yes"}, "True or")]
 )
 def test_wrong_options_are_refused(options, words):
     with pytest.raises(InputError, match=words):

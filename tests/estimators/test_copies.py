@@ -239,6 +239,9 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
             query=ROWS[0, :2],
         )
     ],
+    "RiskCoverageCurve": lambda: [
+        ns.metrics.risk_coverage_curve([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3]], ["corgi", "poodle"], PETS)
+    ],
     "RecordDisplay": lambda: [
         ns.displays.RecordDisplay.from_estimator(fitted(ns.NeighborClassifier, 3, posterior="pooled"), ROWS, NAMES)
     ],

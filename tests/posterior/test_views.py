@@ -229,7 +229,9 @@ def test_columns_of_unequal_scale_are_standardized_where_that_is_better_and_only
 
 
 def test_a_second_view_and_models_are_pooled_by_default():
-    n_rows, metrics = 120, ("euclidean", WHITENED_BESIDE.name, *COMPANIONS)
+    n_rows = 120
+    of_numbers = [name for name in COMPANIONS if name != "boosting"]  # which is for tables with words or gaps
+    metrics = ("euclidean", WHITENED_BESIDE.name, *of_numbers)
     rng = np.random.default_rng(3)
     labels = np.arange(n_rows) % 3
     X = rng.normal(size=(n_rows, 4)) * [1, 1, 2, 2] + labels[:, None] * [1, 0, 0, 0]

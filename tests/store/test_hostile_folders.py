@@ -365,6 +365,15 @@ def test_a_cache_with_a_view_is_not_asked(album):
     assert run("label", album.own, album.photos / "a").exit_code == 0
 
 
+@pytest.fixture
+def heard_interruptions():
+    """A process that is started in the background may ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interruptions")
 def test_ctrl_c_ends_a_statement(pets):
     with Store.open(pets, read_only=True) as store:
         threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()

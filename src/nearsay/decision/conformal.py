@@ -159,7 +159,7 @@ class ConformalClassifier(AroundClassifier):
         self._scores = np.empty(len(self._labels))
         for rows, p in calibration.blocks():
             self._scores[rows] = self._true_scores(p, self._labels[rows])
-        self._read_strata(strata, calibration, len(y) if validation is None else len(validation[1]))
+        self._read_strata(strata, calibration, y if validation is None else validation[1])
         self._unseen = calibration.unseen
         self._n_unseen = int(calibration.unseen.sum()) + calibration.n_unasked
         self.n_calibration_ = len(self._labels) + calibration.n_unasked
@@ -233,11 +233,11 @@ class ConformalClassifier(AroundClassifier):
         scores: np.ndarray = SCORES[self.conformity_score](p)[np.arange(len(labels)), labels]
         return scores
 
-    def _read_strata(self, strata: Any, calibration: Calibration, n_rows: int) -> None:
+    def _read_strata(self, strata: Any, calibration: Calibration, labels: Any) -> None:
         self.strata_, self._stratum = None, np.zeros(len(self._labels), np.int64)
         if strata is None:
             return
-        names = as_labels(strata)
+        names, n_rows = as_labels(strata), len(as_labels(labels))
         if names.shape != (n_rows,):
             raise InputError(f"strata names a stratum for each of {n_rows} rows; got shape {names.shape}.")
         if calibration.rows is None:
