@@ -723,7 +723,7 @@ def test_no_page_is_wider_than_the_window_whatever_the_names(lettered, page, pat
 def test_a_name_from_right_to_left_takes_no_figure_along(lettered, page):
     page.goto(lettered[1] + "/ask?id=" + lettered[0].store.items().ids[3])
     page.locator("#answer").wait_for()
-    name, share = page.locator(".big strong").bounding_box(), page.locator(".big span").bounding_box()
+    name, share = page.locator(".big strong").bounding_box(), page.locator(".big .share").bounding_box()
     assert page.inner_text(".big strong") == HEBREW
     assert name["x"] + name["width"] <= share["x"]
 
