@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterator
 from datetime import date, time, timedelta
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from nearsay.core.cancellation import go_on
 from nearsay.errors import InputError
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 # Sums of squares of smaller numbers stay finite in float64.
 LARGEST_VALUE = 1e140
@@ -300,15 +297,13 @@ def in_cache_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + CACHE_LINE, np.int8)
     start = -memory.ctypes.data % CACHE_LINE
-    lines: np.ndarray = memory[start : start + size].view(dtype)
-    return lines.reshape(shape)
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def mapped(path: str) -> np.ndarray:
     """A read-only memory map of an ``.npy`` file; thread-safe."""
     with READING_A_HEADER:
-        array: np.ndarray = np.load(path, mmap_mode="r")
-    return array
+        return np.load(path, mmap_mode="r")
 
 
 def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> Iterator[slice]:
@@ -389,9 +384,7 @@ class _Room:
     """Memory shared by arrays of different length; the longest ends at ``_filled``."""
 
     def __init__(self, store: np.ndarray) -> None:
-        self._store = store
-        self._filled = len(store)
-        self._lock = Lock()
+        self._store, self._filled, self._lock = store, len(store), Lock()
 
     def after(self, values: np.ndarray, more: np.ndarray) -> tuple[_Room, np.ndarray]:
         """Append ``more`` to ``values``, in new memory if the space after them is used or too short."""

@@ -4,8 +4,7 @@ All have one shape, ``kernel(Q, columns, [arguments,] out)``: ``Q`` is (queries 
 rows transposed, so that the innermost loop runs over neighboring rows and is vectorized. Each distance is still summed
 coordinate by coordinate in order, as in a plain double loop, whatever else is measured.
 
-Loops that need a power or a logarithm run pair by pair instead: vectorized, those may round differently, and a distance
-must not depend on what else is measured.
+Loops that need a power or a logarithm run pair by pair instead: vectorized, those may round differently.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ from nearsay.core.compiling import compiled
 
 # Rows whose differences mahalanobis holds at once, so that they stay in the processor's cache.
 ROWS_IN_CACHE = 64
-
-
-# ---------------------------------------------------------------- sums of differences
 
 
 @compiled
