@@ -259,7 +259,7 @@ def blas_threads() -> dict[str, int]:
 
 def limited_threads() -> set[int]:
     """Threads of the libraries that nearsay multiplies with, where they are set for the whole process."""
-    return {library["num_threads"] for library in _blas(of_each_thread=False).info()}
+    return {library.num_threads for library in _blas(of_each_thread=False)}
 
 
 def test_queries_that_overlap_leave_blas_as_they_found_it():

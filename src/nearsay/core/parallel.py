@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache, wraps
 from threading import Lock, RLock
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -110,27 +110,40 @@ class _OneBlasThread:
 
     _lock = RLock()  # reentrant: a finalizer or a signal handler may run while its thread holds the lock
     _inside = 0
-    _for_all: Any = None
+    _of_all: ClassVar[list[tuple[Any, int]]] = []  # libraries limited for the whole process, and their threads before
 
     def __enter__(self) -> None:
         cls = type(self)
         with cls._lock:
             if cls._inside == 0:
-                cls._for_all = _blas(of_each_thread=False).limit(limits=1)
-                _let_others_set()
+                cls._of_all = _limit_to_one(_blas(of_each_thread=False))
             cls._inside += 1
-        of_this_thread = _blas(of_each_thread=True)
-        self._limit = of_this_thread.limit(limits=1) if of_this_thread.lib_controllers else None
+        self._of_this_thread = _limit_to_one(_blas(of_each_thread=True))
 
     def __exit__(self, *error: object) -> None:
         cls = type(self)
-        if self._limit is not None:
-            self._limit.restore_original_limits()
+        _restore(self._of_this_thread)
         with cls._lock:
             cls._inside -= 1
             if cls._inside == 0:
-                cls._for_all.restore_original_limits()
-                _let_others_set()
+                _restore(cls._of_all)
+
+
+def _limit_to_one(libraries: list[Any]) -> list[tuple[Any, int]]:
+    """Limit to one thread those that use more; gives these, with their threads before."""
+    limited = [(library, threads) for library in libraries if (threads := library.num_threads or 1) > 1]
+    for library, _ in limited:
+        library.set_num_threads(1)
+    if limited:
+        _let_others_set()
+    return limited
+
+
+def _restore(limited: list[tuple[Any, int]]) -> None:
+    for library, threads in limited:
+        library.set_num_threads(threads)
+    if limited:
+        _let_others_set()
 
 
 def _let_others_set() -> None:
@@ -147,13 +160,12 @@ def _let_others_set() -> None:
 
 
 @lru_cache(maxsize=2)
-def _blas(*, of_each_thread: bool) -> Any:
+def _blas(*, of_each_thread: bool) -> list[Any]:
     """The BLAS libraries in use whose number of threads is set for each thread, or for the whole process."""
     from threadpoolctl import ThreadpoolController
 
-    blas = ThreadpoolController().select(user_api="blas")
-    layers = {library.threading_layer for library in blas.lib_controllers}
-    return blas.select(threading_layer=[layer for layer in layers if (layer == "openmp") == of_each_thread])
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in libraries if (library.threading_layer == "openmp") == of_each_thread]
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
