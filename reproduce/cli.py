@@ -278,6 +278,7 @@ def promises(
     estimators: Annotated[str | None, typer.Option(help="Estimators, separated by semicolons.")] = None,
     sizes: Annotated[str, typer.Option(help="Rows of a collection, separated by commas.")] = "100,300",
     collections: Annotated[int, typer.Option(min=1, help="Collections drawn for each line.")] = 200,
+    n_processes: Annotated[int, typer.Option("--processes", min=1, help="Processes for hedges, a core each.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """How often promises are kept in simulated worlds, and how much is answered."""
@@ -294,7 +295,8 @@ def promises(
             rows = set_rows(wanted, collections, tell)
         else:
             named = [name.strip() for name in estimators.split(";")] if estimators else ["pooled"]
-            rows = hedge_rows(_names(worlds) or list(WORLDS), named, wanted, collections, progress=tell)
+            settings: dict[str, Any] = {"progress": tell, "n_processes": n_processes}
+            rows = hedge_rows(_names(worlds) or list(WORLDS), named, wanted, collections, **settings)
     if as_json:
         print_json(rows)
         return

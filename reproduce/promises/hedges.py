@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.linear_model import LogisticRegression
 
+from nearsay.decision.guarantee import fit_reward_shift
 from nearsay.decision.hedged import HedgedClassifier
+from nearsay.decision.rules import darts
 from nearsay.errors import InputError, unknown_name
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
@@ -21,6 +24,8 @@ from reproduce.promises.worlds import WORLDS, World
 # So many new rows judge a collection; how likely an answer is right is known, so no noise of drawn labels is added.
 FRESH = 1500
 ACCURACIES = (0.8, 0.9, 0.95)
+# A process draws so many collections at a time.
+COLLECTIONS_AT_ONCE = 10
 # The seeds of the collections that settings of the bound were chosen on begin elsewhere.
 FIRST_SEED = 0
 
@@ -43,12 +48,14 @@ class Outcome:
     """What hedged answers to new rows were like, over collections: (n_collections, n_accuracies, n_confidences).
 
     ``right`` is the true accuracy, ``answered`` the share that did not get the root, ``gain`` the mean information of
-    an answer in bits, 0 where it is wrong.
+    an answer in bits, 0 where it is wrong. ``possible`` is the share that DARTS answers where the rows to come
+    themselves tell which setting is right as often as asked.
     """
 
     right: np.ndarray
     answered: np.ndarray
     gain: np.ndarray
+    possible: np.ndarray
 
 
 def outcomes(
@@ -64,11 +71,11 @@ def outcomes(
 ) -> Outcome:
     """Hedge in so many collections of ``n`` rows, each drawn anew; in grouped worlds, with their groups."""
     tree = world.taxonomy
-    figures = np.empty((3, collections, len(accuracies), len(confidences)))
+    figures = np.empty((4, collections, len(accuracies), len(confidences)))
     for place in range(collections):
         random = np.random.default_rng((first_seed + place, n))
         X, y, groups = world.draw(random, n)
-        Q = world.draw_alone(random, fresh).X
+        Q, truth, _ = world.draw_alone(random, fresh)
         likely = world.posterior(Q) @ tree.covers
         hedged = HedgedClassifier(estimator, tree, accuracies[0], confidence=confidences[0])
         with warnings.catch_warnings():
@@ -84,7 +91,11 @@ def outcomes(
                     nodes = tree.check_labels(hedged.names_of(p[answering]).tolist())
                     right, is_answer = likely[np.arange(fresh), nodes], nodes != tree.n_nodes - 1
                     gain = (right * tree.information[nodes]).mean()
-                    figures[:, place, i, j] = right.mean(), is_answer.mean(), gain
+                    p_leaf = np.zeros((fresh, tree.n_leaves))
+                    p_leaf[:, hedged.classes_] = p[answering]  # classes are the numbers of leaves
+                    best = darts(p_leaf, tree, fit_reward_shift(p_leaf, truth, tree, accuracy))
+                    possible = (best != tree.n_nodes - 1).mean()
+                    figures[:, place, i, j] = right.mean(), is_answer.mean(), gain, possible
     return Outcome(*figures)
 
 
@@ -96,11 +107,13 @@ def hedge_rows(
     accuracies: Sequence[float] = ACCURACIES,
     confidence: float = 0.9,
     progress: Callable[[str], None] | None = None,
+    n_processes: int = 1,
 ) -> list[dict[str, Any]]:
     """For each world, estimator, size and accuracy: how often the promise was kept, and how much was answered.
 
     "kept" is the share of collections in which new rows got right answers as often as promised, "silent" that in which
-    all of them got the root; "answered" and "gain" are means over collections.
+    all of them got the root; "answered", "gain" and "possible" are means over collections. Figures do not depend on the
+    number of processes.
     """
     for given, known, what in ((worlds, WORLDS, "world"), (estimators, ESTIMATORS, "estimator")):
         for name in given:
@@ -110,27 +123,44 @@ def hedge_rows(
         raise InputError(
             f"A simulation takes one collection at least, of 2 rows or more; got {collections} of {list(sizes)} rows."
         )
+    lines = [(name, estimator, n) for name in worlds for estimator in estimators for n in sizes]
+    firsts = range(0, collections, COLLECTIONS_AT_ONCE)
+    parts = Parallel(n_processes, return_as="generator")(
+        delayed(outcomes)(
+            WORLDS[name](),
+            ESTIMATORS[estimator],
+            n,
+            min(COLLECTIONS_AT_ONCE, collections - first),
+            accuracies,
+            (confidence,),
+            first_seed=FIRST_SEED + first,
+        )
+        for name, estimator, n in lines
+        for first in firsts
+    )
     rows = []
-    for name in worlds:
-        for estimator in estimators:
-            for n in sizes:
-                if progress is not None:
-                    progress(f"{name}, {estimator}, {n} rows")
-                outcome = outcomes(WORLDS[name](), ESTIMATORS[estimator], n, collections, accuracies, (confidence,))
-                for place, accuracy in enumerate(accuracies):
-                    answered = outcome.answered[:, place, 0]
-                    rows.append(
-                        {
-                            "world": name,
-                            "estimator": estimator,
-                            "n": n,
-                            "accuracy": accuracy,
-                            "confidence": confidence,
-                            "kept": float((outcome.right[:, place, 0] >= accuracy).mean()),
-                            "right": float(outcome.right[:, place, 0].mean()),
-                            "answered": float(answered.mean()),
-                            "gain": float(outcome.gain[:, place, 0].mean()),
-                            "silent": float((answered == 0).mean()),
-                        }
-                    )
+    for name, estimator, n in lines:
+        if progress is not None:
+            progress(f"{name}, {estimator}, {n} rows")
+        of_line = [next(parts) for _ in firsts]
+        for place, accuracy in enumerate(accuracies):
+            right, answered, gain, possible = (
+                np.concatenate([getattr(part, figure)[:, place, 0] for part in of_line])
+                for figure in ("right", "answered", "gain", "possible")
+            )
+            rows.append(
+                {
+                    "world": name,
+                    "estimator": estimator,
+                    "n": n,
+                    "accuracy": accuracy,
+                    "confidence": confidence,
+                    "kept": float((right >= accuracy).mean()),
+                    "right": float(right.mean()),
+                    "answered": float(answered.mean()),
+                    "gain": float(gain.mean()),
+                    "silent": float((answered == 0).mean()),
+                    "possible": float(possible.mean()),
+                }
+            )
     return rows

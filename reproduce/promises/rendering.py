@@ -12,12 +12,12 @@ def hedge_table(rows: Sequence[dict[str, Any]], collections: int) -> TextTable:
     """A line for each world, estimator, size and accuracy; a section for each world and estimator."""
     sections: dict[tuple[str, str], list[list[str]]] = {}
     for row in rows:
-        figures = [f"{row[name]:.3f}" for name in ("kept", "right", "answered", "gain", "silent")]
+        figures = [f"{row[name]:.3f}" for name in ("kept", "right", "answered", "possible", "gain")]
         line = [row["world"], row["estimator"], str(row["n"]), f"{row['accuracy']:g}", *figures]
         sections.setdefault((row["world"], row["estimator"]), []).append(line)
     confidence = rows[0]["confidence"]
     title = f"Promises with confidence {confidence:g}, {_collections(collections)} a line"
-    numbers = ("n", "accuracy", "kept", "right", "answered", "gain", "silent")
+    numbers = ("n", "accuracy", "kept", "right", "answered", "possible", "gain")
     return TextTable(title, ("world", "estimator"), numbers, list(sections.values()))
 
 

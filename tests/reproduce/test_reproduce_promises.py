@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from nearsay.errors import InputError
 from reproduce.cli import app
-from reproduce.promises import sets
+from reproduce.promises import hedges, sets
 from reproduce.promises.hedges import ESTIMATORS, hedge_rows, outcomes
 from reproduce.promises.rendering import hedge_table, set_table
 from reproduce.promises.sets import set_rows
@@ -47,12 +47,14 @@ def test_independent_rows_have_no_groups():
 def test_an_outcome_is_what_a_hedge_says_to_new_rows():
     world = kinds_and_breeds()
     outcome = outcomes(world, ESTIMATORS["proportional"], 60, 2, [0.5, 1.0], [0.6, 0.9], fresh=50)
-    assert outcome.right.shape == outcome.answered.shape == outcome.gain.shape == (2, 2, 2)
+    assert all(figure.shape == (2, 2, 2) for figure in vars(outcome).values())
     assert (outcome.answered[:, 1] == 0).all()  # no number of rows shows an accuracy of 1
     assert (outcome.right[:, 1] == 1).all()
     assert (outcome.right[:, 0] < 1).all()
     again = outcomes(world, ESTIMATORS["proportional"], 60, 2, [0.5, 1.0], [0.6, 0.9], fresh=50)
     np.testing.assert_array_equal(again.right, outcome.right)
+    easy = outcomes(WORLDS["easy"](), ESTIMATORS["pooled"], 200, 1, [0.5])
+    np.testing.assert_array_equal(easy.possible, 1)  # more are right than that, so that no answer is kept back
 
 
 def test_rows_are_plain_and_a_table_has_a_line_for_each():
@@ -67,6 +69,15 @@ def test_rows_are_plain_and_a_table_has_a_line_for_each():
     table = hedge_table(rows, 2)
     assert [len(section) for section in table.sections] == [1, 1]
     assert len(table.sections[0][0]) == len(table.words) + len(table.numbers)
+
+
+def test_figures_do_not_depend_on_the_number_of_processes(monkeypatch):
+    monkeypatch.setattr(hedges, "COLLECTIONS_AT_ONCE", 2)
+    given = ["strip"], ["proportional"], [30, 40], 3, [0.8]
+    rows = hedge_rows(*given, n_processes=2)
+    assert rows == hedge_rows(*given)
+    outcome = outcomes(WORLDS["strip"](), ESTIMATORS["proportional"], 40, 3, [0.8])
+    assert rows[1]["right"] == outcome.right.mean()
 
 
 def test_sets_have_a_line_for_each_way_to_calibrate(monkeypatch):
