@@ -33,12 +33,16 @@ def decisions_of_the_user(tmp_path_factory):
         os.environ["NEARSAY_CONFIG"] = before
 
 
-@pytest.fixture(scope="module")
-def few_trees():
-    """Forests of few trees: enough where a test does not ask how good answers are, in a tenth of the time."""
+@pytest.fixture(autouse=True, scope="module")
+def few_trees(request):
+    """Forests of few trees: enough where a test does not ask how good answers are, in a tenth of the time.
+
+    A module whose tests do ask says ``WHOLE_FORESTS = True``.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nearsay.posterior.views.model_beside.FEW_TREES", 10)
-        patch.setattr("nearsay.posterior.views.model_beside.MANY_TREES", 20)
+        if not getattr(request.module, "WHOLE_FORESTS", False):
+            patch.setattr("nearsay.posterior.views.model_beside.FEW_TREES", 10)
+            patch.setattr("nearsay.posterior.views.model_beside.MANY_TREES", 20)
         yield
 
 

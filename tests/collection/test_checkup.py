@@ -20,8 +20,6 @@ from nearsay.collection.store.files.writer_lock import holder_of
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 @pytest.fixture
 def path(tmp_path):

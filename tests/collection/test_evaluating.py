@@ -19,8 +19,6 @@ from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.reports.evaluation import MISTAKES_SHOWN, evaluation_summary
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
 

@@ -17,8 +17,6 @@ from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 IRIS = load_iris()
 LABELS = IRIS.target_names[IRIS.target].tolist()
 IDS = [f"iris {row}" for row in range(len(LABELS))]

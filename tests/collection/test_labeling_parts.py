@@ -25,8 +25,6 @@ from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.sharded import dask_cluster
 from tests.cli.test_commands import picture, run
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 

@@ -28,8 +28,6 @@ from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import CollectionBusy, InputError
 from nearsay.neighbors.living.living_table import LivingTable
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
 QUERIES = np.array([[0.5, 0.5], [2.0, 2.0], [1.0, 3.0]], np.float32)

@@ -17,8 +17,6 @@ import nearsay as ns
 from nearsay.collection import LiveCollection
 from nearsay.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 IRIS = load_iris()
 LABELS = IRIS.target_names[IRIS.target]
 UNLABELED, FORGOTTEN = 7, 60

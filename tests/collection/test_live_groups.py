@@ -14,8 +14,6 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.errors import InputError
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 GROUPS = {"color": (0, 2), "shape": (2, 5)}
 METRICS = {"color": "manhattan", "shape": "euclidean"}
 LABELS = ["cat", "dog", "fox"]

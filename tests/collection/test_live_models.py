@@ -12,8 +12,6 @@ from nearsay.errors import SavedFileError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.views.model_beside import COMPANIONS, companion_models
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 X, y = load_wine(return_X_y=True)
 X = X.astype(np.float32)
 LABELS = np.array(["barolo", "grignolino", "barbera"])[y]

@@ -20,8 +20,6 @@ from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoi
 from nearsay.errors import InputError
 from tests.reference import medoids as reference
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 POINTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)  # ties everywhere
 RNG = np.random.default_rng(0)
 CENTERS = np.repeat([(0.0, 0.0), (9.0, 0.0), (0.0, 9.0)], [30, 20, 10], axis=0)

@@ -18,8 +18,6 @@ from tests.annotate.test_keyword_estimators import ESTIMATORS as KEYWORD_ESTIMAT
 from tests.annotate.test_keyword_estimators import answer
 from tests.annotate.test_keyword_estimators import rows as rows_with_keywords
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 BIG, LITTLE = ">", "<"
 RANDOM = np.random.default_rng(0)
 # Positive, so that every distance takes them, and few enough for the slow ones; a square number of columns for images.

@@ -29,8 +29,6 @@ from nearsay.web.content.map_layout import neighbor_layout
 from tests.labeled import labeled_rows, queries_for
 from tests.neighbors.test_ways_by_class import only
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 ROOT = Path(__file__).parents[2]
 PARAMETERS = {"minkowski": {"p": 2.5}, "mahalanobis": {"L": [[1.0, 0.3], [0.2, 1.7], [0.1, 0.1]]}}
 VECTOR_DISTANCES = [

@@ -20,8 +20,6 @@ from tests.estimators.test_settings import QUICK, ROWS
 from tests.estimators.test_sklearn_checks import takes_an_estimator
 from tests.public import ESTIMATORS
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 @pytest.fixture
 def again(tmp_path):

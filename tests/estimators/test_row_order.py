@@ -15,8 +15,6 @@ from nearsay.data.content_order import content_order
 from nearsay.posterior.base import folds_by
 from nearsay.search.shards import ShardedRows
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 NAMES, OTHER_NAMES = np.array(["ash", "elm", "oak"]), np.array(["yew", "fir", "box"])
 
 

@@ -12,8 +12,6 @@ from nearsay.posterior import past_cases
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def blobs(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)

@@ -31,8 +31,6 @@ from nearsay.posterior.methods.weighted import Weighted
 from tests.labeled import letters_apart
 from tests.reference import posteriors as loops
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 NeighborClassifier = ns.NeighborClassifier
 GROUPS = {"one": slice(0, 1), "two": slice(1, 2)}
 ESTIMATORS: dict[str, Any] = {

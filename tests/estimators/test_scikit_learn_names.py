@@ -22,8 +22,6 @@ from nearsay.posterior import Proportional
 from nearsay.posterior.methods.named import AUTO, POSTERIORS, PosteriorName
 from nearsay.search.choose import SEARCHES, SearchName
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 X, y = load_wine(return_X_y=True)
 # scikit-learn's probabilities are the votes as they are, of five neighbors unless it is told otherwise.
 RAW_VOTES = {"n_neighbors": 5, "posterior": Proportional(model_failure=0.0)}

@@ -16,8 +16,6 @@ from nearsay.errors import InputError, NearsayError
 from tests.estimators.test_sklearn_checks import takes_an_estimator, takes_keywords
 from tests.public import ESTIMATORS
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 N = 36
 LABELS = np.arange(N) % 3
 RANDOM = np.random.default_rng(0)

@@ -28,8 +28,6 @@ from nearsay.posterior.votes import TIE_RULES
 from nearsay.search.exact import ExactSearch
 from tests.public import ESTIMATORS, declared
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def exported() -> list[BaseEstimator]:
     """Every estimator among nearsay's public names, as it comes, around a classifier of ours where it needs one.

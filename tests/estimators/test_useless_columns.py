@@ -19,8 +19,6 @@ from nearsay.learn.linear_map import distinct_columns
 from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED, LinearMap, learn_maps, unequal_columns
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 CONSTANTS = {"one": [7.0], "a tenth": [0.1], "ten of all sizes": [1e6, -0.1, 0.0, 3.0, 1e-9, -8e5, 1.0, 1.0, 0.3, 1e7]}
 
 

@@ -30,8 +30,6 @@ from tests.posterior.methods.test_tables import BY_LOOP, asked, collections, lef
 from tests.reference import fusion as reference_fusion
 from tests.reference import posteriors as loops
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 WEIGHTS = st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=14, max_size=14).map(np.array)
 
 

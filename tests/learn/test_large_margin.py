@@ -26,8 +26,6 @@ from nearsay.posterior.views.row_transforms import (
     learn_maps,
 )
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def stripes(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Classes alternate along the first of four columns, and each is everywhere in the others."""

@@ -20,8 +20,6 @@ from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import rows_judged
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def clouds(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Rows around class centers, on a grid, so that many distances are equal."""

@@ -26,8 +26,6 @@ from tests.labeled import labeled_rows, queries_for
 from tests.public import declared
 from tests.reference import fusion as reference_fusion
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}
 
 

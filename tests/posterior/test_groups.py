@@ -14,8 +14,6 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds_by
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 @st.composite
 def grouped(draw):

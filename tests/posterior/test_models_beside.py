@@ -13,8 +13,6 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.posterior.views.model_beside import ModelBeside
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 X, y = load_iris(return_X_y=True)
 SPECIES = load_iris().target_names[y]
 BOTH = [GaussianNB(), ("broad", GaussianNB(var_smoothing=0.1))]

@@ -21,8 +21,6 @@ from nearsay.posterior.past_cases import PastCases
 from tests.labeled import count_searches, labeled_rows, queries_for
 from tests.reference import neighbors as reference
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def votes(k: int | str = 5, **options) -> NeighborClassifier:
     return NeighborClassifier(k, posterior="proportional", **options)

@@ -17,8 +17,6 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import mean_log_posterior
 from tests.labeled import labeled_rows, queries_for
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 GROUPS = {"first": slice(0, 1), "last": slice(1, 2)}
 
 

@@ -23,8 +23,6 @@ from nearsay.posterior.evidence.records import OF_CHANCE, REACHES, Records
 from nearsay.posterior.methods.named import as_posterior
 from tests.labeled import count_searches
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def angle(p: float) -> float:
     return round(float(np.arcsin(np.sqrt(p))), 9)

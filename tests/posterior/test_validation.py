@@ -7,8 +7,6 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.posterior import Proportional
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def shifted(n, seed, shift=0.0):
     """Two classes that overlap, and more where they are shifted."""

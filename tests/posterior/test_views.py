@@ -40,8 +40,6 @@ from nearsay.posterior.views.row_transforms import (
 )
 from nearsay.posterior.views.views import with_further
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 def blobs(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)

@@ -18,8 +18,6 @@ import nearsay as ns
 import nearsay.cli
 from tests.served_collections import client_of, numbers_collection
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nearsay"
 MOST_FILES = {"`fit`": 12, "`nearsay label": 15, "A correction": 12}

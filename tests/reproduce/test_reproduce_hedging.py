@@ -37,8 +37,6 @@ from reproduce.hedging.published import AUTHORS, DATA_OF, FIGURES, LEARNED_DATA,
 from reproduce.hedging.rendering import PICTURES, draw, f_by_k, text_notes, text_tables
 from tests.made_up_images import made_up_images
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 @pytest.fixture(scope="module")
 def made_up_data():

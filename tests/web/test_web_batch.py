@@ -34,7 +34,7 @@ from nearsay.web.content.review_queue import exported, settled, to_review
 from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, safe_name
 from tests.served_collections import TOKEN
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_trees")]  # a server and a browser each
+pytestmark = pytest.mark.slow  # a server and a browser each
 
 EVIL = "<script>alert(1)</script>"
 

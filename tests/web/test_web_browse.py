@@ -26,7 +26,7 @@ from starlette.testclient import TestClient
 from nearsay.web.app import make_app
 from tests.served_collections import served as on_a_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_trees")]  # a server and a browser each
+pytestmark = pytest.mark.slow  # a server and a browser each
 
 TREE = [("thing", "animal"), ("thing", "plant"), ("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
 BAD = "<script>alert(1)</script>"

@@ -9,8 +9,6 @@ from starlette.testclient import TestClient
 from nearsay.collection.live import LiveCollection
 from nearsay.web.app import make_app
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 SPOTS = np.repeat([(0.0, 0.0), (9.0, 0.0), (0.0, 9.0)], [12, 8, 4], axis=0)
 
 

@@ -35,7 +35,7 @@ from nearsay.web.pages import judging
 from nearsay.web.server.jobs import MOST_UNFINISHED, Jobs
 from tests.served_collections import TOKEN
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_trees")]  # a server and a browser each
+pytestmark = pytest.mark.slow  # a server and a browser each
 
 EVIL = "<script>alert(1)</script>"
 EDGES = [("thing", "bird"), ("thing", "fish"), ("bird", "owl"), ("bird", EVIL), ("fish", "cod"), ("fish", "eel")]

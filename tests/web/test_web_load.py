@@ -20,8 +20,6 @@ from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.server import static_files
 from tests.served_collections import TOKEN, client_of, numbers_collection, served
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 

@@ -16,8 +16,6 @@ from nearsay.posterior.views.model_beside import COMPANIONS
 from nearsay.posterior.views.row_transforms import STANDARDIZED, STANDARDIZED_MANHATTAN, WHITENED
 from tests.labeled import letters_apart
 
-pytestmark = pytest.mark.usefixtures("few_trees")
-
 
 @pytest.fixture(scope="module")
 def iris() -> tuple[np.ndarray, np.ndarray]:
