@@ -418,3 +418,14 @@ def test_what_was_done_is_found_again_however_the_rows_are_kept(tmp_path):
 def test_another_way_to_verify_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"Unknown way to verify 'all'.*full, sampled"):
         ShardedRows.open(tmp_path, verify="all")
+
+
+def test_damaged_pages_of_a_table_are_named_with_their_file(tmp_path):
+    parquet.write_table(
+        as_table(numbers(500), "columns"), tmp_path / "0.parquet", compression="snappy", use_dictionary=False
+    )
+    file = bytearray((tmp_path / "0.parquet").read_bytes())
+    file[4:-1500] = b"\xff" * (len(file) - 1504)  # the footer is whole
+    (tmp_path / "0.parquet").write_bytes(file)
+    with pytest.raises(InputError, match=r"0\.parquet: row groups 0 to 0 are damaged"):
+        all_rows(ShardedRows.open(tmp_path))

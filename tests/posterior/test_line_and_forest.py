@@ -28,6 +28,8 @@ from nearsay.posterior.views.model_beside import (
 )
 from tests.reference.forest import forest_weights
 
+WHOLE_FORESTS = True
+
 
 def of_sklearn(forest: ForestClasses, X: np.ndarray, y: np.ndarray) -> RandomForestClassifier:
     """The same trees, grown by scikit-learn."""
