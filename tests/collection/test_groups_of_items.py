@@ -16,6 +16,7 @@ from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 EACH = 4
+VOTES = {"posterior": "weighted", "n_neighbors": 3}  # nothing to choose, where it does not matter who answers
 TREE = Taxonomy.from_nested({"any": {"dark": ["black", "brown"], "light": ["white", "yellow"]}})
 COLORS = np.array(["black", "brown", "white", "yellow"])
 
@@ -72,7 +73,7 @@ def test_left_out_answers_are_by_other_groups(tmp_path, later):
 def test_near_duplicates_may_be_the_groups(tmp_path):
     X, y, who = patients(60)
     with made(tmp_path / "c", X, y, who, group_by="auto") as collection:
-        collection.learn()
+        collection.learn(**VOTES)
         shares = [evaluate(collection)["n_right"] / len(y)]
         notes = evaluate(collection)["notes"]
     assert "Near-duplicates did not judge each other." in notes
@@ -86,13 +87,13 @@ def test_near_duplicates_may_be_the_groups(tmp_path):
 def test_evaluation_says_what_near_duplicates_make_look_better(tmp_path):
     X, y, who = patients(60)
     with made(tmp_path / "c", X, y, who, group_by=None) as collection:
-        collection.learn()
+        collection.learn(**VOTES)
         [note] = [note for note in evaluate(collection)["notes"] if "near-duplicates" in note]
         assert note.startswith("100% of the rows have near-duplicates in their class.")
         assert 'group_by="auto"' in note
     X, y, who = patients(160, each=1)
     with made(tmp_path / "d", X, y, who, group_by=None) as collection:
-        collection.learn()
+        collection.learn(**VOTES)
         assert not [note for note in evaluate(collection)["notes"] if "near-duplicates" in note]
 
 
@@ -101,7 +102,7 @@ def test_promises_of_a_collection_are_about_new_groups(tmp_path):
     kept = {}
     for group_by in ("patient", None):
         with made(tmp_path / f"{group_by}", X, y, who, group_by=group_by, taxonomy=TREE) as collection:
-            collection.learn()
+            collection.learn(**VOTES)
             fresh, truth, _ = patients(400, seed=9, each=1)
             names = [answer.node for answer in collection.label(fresh, accuracy=0.9)]
             kept[group_by] = TREE.covers_label(TREE.check_labels(names), TREE.check_labels(truth.tolist())).mean()
@@ -112,6 +113,7 @@ def test_promises_of_a_collection_are_about_new_groups(tmp_path):
 def test_whole_groups_are_held_out(tmp_path):
     X, y, who = patients()
     with made(tmp_path / "c", X, y, who) as collection:
+        collection.learn(**VOTES)
         held = rows_held_out(collection.state(), 0.25, 0)
         assert 0 < len(held) <= 0.25 * len(y)
         assert not set(who[held]) & set(np.delete(who, held))
@@ -145,11 +147,12 @@ def test_items_answered_first_and_labeled_afterwards_can_be_the_validation(tmp_p
         with pytest.raises(InputError, match="no machine's label was confirmed or corrected yet"):
             collection.learn(validation="answered")
         names = [f"v{row}" for row in range(len(fresh))]
+        collection.learn(**VOTES)
         guessed = [answer.label for answer in collection.label(fresh)]
         collection.add(names, fresh, guessed, by="machine")
         collection.confirm(names[:10])
         collection.relabel(names[10:20], truth[10:20].tolist())
-        collection.learn(validation="answered")
+        collection.learn(**VOTES, validation="answered")
         rows = [collection.store.row_of(name) for name in names[:20]]
         assert collection.state().learned.validation.tolist() == rows
         with pytest.raises(InputError, match="Unknown validation 'answred'"):
@@ -183,7 +186,8 @@ def test_the_command_line_names_the_column_of_groups_and_the_validation_file(tmp
     X, y, who = patients(20)
     fresh, truth, single = patients(30, seed=3, each=1)
     train, valid = table(tmp_path / "t.csv", X, y, who), table(tmp_path / "v.csv", fresh, truth, single + 100, 1000)
-    run("index", train, "-o", tmp_path / "c", "--group-column", "patient", "--label-column", "color")
+    votes = ("--label-column", "color", "--posterior", "weighted", "--k", 3)
+    run("index", train, "-o", tmp_path / "c", "--group-column", "patient", *votes)
     with LiveCollection.open(tmp_path / "c") as collection:
         assert collection.n_columns == 3  # a patient's number is no measure
         assert collection.store.settings["group_by"] == "patient"
@@ -197,9 +201,7 @@ def test_the_command_line_names_the_column_of_groups_and_the_validation_file(tmp
     with LiveCollection.open(tmp_path / "c") as collection:
         assert len(collection) == 110
         assert len(collection.state().learned.validation) == 30
-    run(
-        "index", train, "-o", tmp_path / "d", "--group-column", "auto", "--validation", valid, "--label-column", "color"
-    )
+    run("index", train, "-o", tmp_path / "d", "--group-column", "auto", "--validation", valid, *votes)
     with LiveCollection.open(tmp_path / "d") as collection:
         assert collection.store.settings["group_by"] == "auto"
         assert collection.n_columns == 4
