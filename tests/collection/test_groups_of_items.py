@@ -161,6 +161,31 @@ def test_items_answered_first_and_labeled_afterwards_can_be_the_validation(tmp_p
             collection.learn(validation=names[25:])
 
 
+def test_items_of_one_group_do_not_pass_keywords_on_to_each_other(tmp_path):
+    """Albums of nearly equal pictures with words drawn by lot: only the album itself could tell them."""
+    X, _, who = patients(30)
+    random = np.random.default_rng(1)
+    words = [[word] for word in random.choice(["sea", "sky", "tree"], 30)[who]]
+    kept, sure = {}, {}
+    for group_by in (None, "album"):
+        with LiveCollection.create(tmp_path / f"{group_by}", 3, group_by=group_by) as collection:
+            details = [{"album": int(number)} for number in who]
+            collection.add([f"{row}" for row in range(len(X))], X, keywords=words, details=details)
+            collection.learn()
+            state = collection.state()
+            rows = np.arange(len(X))
+            said = state.words.of_rows(rows)
+            kept[group_by] = np.mean([each[0].word in own for each, own in zip(said, words, strict=True)])
+            fold = state.learned.keywords.fold
+            if group_by is not None:
+                assert all(len(np.unique(fold[who == album])) == 1 for album in range(30))
+                table = state.words.view.leave_one_out(5, None, rows, state.views.all_rows)
+                assert (who[table.indices] != who[:, None]).all()
+            sure[group_by] = np.mean([answer.keywords[0].score for answer in collection.label(X[:40])])
+    assert min(kept[None], sure[None]) > 0.95
+    assert max(kept["album"], sure["album"]) < 0.75
+
+
 @pytest.mark.parametrize("group_by", [3, "", " "])
 def test_a_group_must_be_named(tmp_path, group_by):
     with pytest.raises(InputError, match="group_by is the name of a detail of the items"):

@@ -55,11 +55,8 @@ def test_groups_of_one_row_each_change_nothing_that_neighbors_say(options):
     alone = ns.NeighborClassifier(**options).fit(X, y, groups=np.arange(len(X)))
     table, of_plain = alone.model_.leave_one_out(np.arange(5)), plain.model_.leave_one_out(np.arange(5))
     np.testing.assert_array_equal(table.distances, of_plain.distances)
-    if options.get("posterior") == "proportional":
-        np.testing.assert_array_equal(alone.leave_one_out_proba(), plain.leave_one_out_proba())
-        np.testing.assert_array_equal(alone.predict_proba(X), plain.predict_proba(X))
-    else:  # but for the forest, which is grown without each fold where there are groups
-        np.testing.assert_allclose(alone.predict_proba(X), plain.predict_proba(X), atol=0.1)
+    np.testing.assert_array_equal(alone.leave_one_out_proba(), plain.leave_one_out_proba())
+    np.testing.assert_array_equal(alone.predict_proba(X), plain.predict_proba(X))
 
 
 @given(

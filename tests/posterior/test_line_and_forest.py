@@ -90,8 +90,34 @@ def test_a_forest_stops_at_the_splits_by_which_past_cases_are_answered_best():
     rising = next(one for one, after in pairwise(losses) if losses[after] >= losses[one])
     chosen = ForestClasses().fit(X, noisy)
     assert chosen.smallest_split_ == rising > 2
-    assert chosen.settled().smallest_split == rising
     assert ForestClasses().fit(X, (X[:, 0] > 0).astype(int)).smallest_split_ == 2
+
+
+def test_every_tree_draws_whole_groups_and_past_cases_are_asked_of_trees_without_theirs(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    groups = 50 - np.random.default_rng(0).integers(0, 45, len(X))
+    groups[::9] = -1  # validation rows are one group
+    beside = ForestBeside(ForestClasses(n_trees=30, smallest_split=2), np.arange(3), "forest").fit(
+        X, y, y, groups=groups
+    )
+    forest = beside.model_
+    drawn = forest._has_drawn(np.arange(len(X)))
+    for group in np.unique(groups):
+        assert (drawn[groups == group] == drawn[groups == group][0]).all()
+    assert 0.2 < drawn.mean() < 0.9
+    assert len(np.unique(drawn, axis=0)) > 30
+    theirs = ForestClasses(n_trees=30, smallest_split=2).fit(X, y, groups)
+    p = theirs.predict_proba(X, np.arange(len(X)))  # of trees that were grown without the row, and so its group
+    np.testing.assert_allclose(beside.past_, np.log((1 - FOREST_SPREAD) * p + FOREST_SPREAD / 3), rtol=1e-5)
+    monkeypatch.setattr(model_beside, "ROWS_TO_LEARN_FROM", 120)
+    fewer = ForestBeside(ForestClasses(n_trees=30, smallest_split=2), np.arange(3), "forest").fit(
+        X, y, y, groups=groups
+    )
+    place = np.array([np.append(np.flatnonzero(groups[fewer.rows_] == group), -1)[0] for group in groups])
+    p = fewer.model_.predict_proba(X, place)  # a row that was not drawn may have others of its group in a tree
+    np.testing.assert_allclose(fewer.past_, np.log((1 - FOREST_SPREAD) * p + FOREST_SPREAD / 3), rtol=1e-5)
+    renamed = ForestClasses(n_trees=30, smallest_split=2).fit(X, y, 7 * groups % 101)
+    np.testing.assert_array_equal(renamed.predict_proba(X), theirs.predict_proba(X))
 
 
 @pytest.mark.parametrize("read", [load_wine, load_breast_cancer])

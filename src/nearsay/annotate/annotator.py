@@ -26,7 +26,7 @@ from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
 from nearsay.annotate.scorers.keyword_scorers import KeywordScorer, as_relevances, as_scorers
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
 from nearsay.annotate.word_taxonomy import ImpliedWords, with_implied
-from nearsay.core.arrays import as_rows, check_n_neighbors, evenly, row_blocks
+from nearsay.core.arrays import as_met, as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.core.settings import check_choice, check_number, check_whole
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
 from nearsay.data.rows import as_groups, as_ids
@@ -376,9 +376,9 @@ class KeywordAnnotator(BaseEstimator):
         n_folds = min(FOLDS, n_rows) if self.cv is None else self.cv
         made = KFold(n_folds, shuffle=True, random_state=0).split(order)
         if groups is not None:
-            met = np.unique(groups[order], return_index=True, return_inverse=True)[1:]
-            of_order = np.argsort(np.argsort(met[0]))[met[1]]  # in the order in which groups come, whatever their names
-            made = GroupKFold(min(n_folds, len(met[0])), shuffle=True, random_state=0).split(order, groups=of_order)
+            of_order = as_met(groups[order])  # whatever their names
+            n_folds = min(n_folds, int(of_order.max()) + 1)
+            made = GroupKFold(n_folds, shuffle=True, random_state=0).split(order, groups=of_order)
         return [(np.sort(order[others]), np.intersect1d(order[fold], cases)) for others, fold in made]
 
     def _past_scores(

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from nearsay.annotate.sigmoid_fit import FAINT, RIDGE, Evaluation, least_log_loss, word_sigmoids
-from nearsay.core.arrays import row_blocks
+from nearsay.core.arrays import as_met, row_blocks
 from nearsay.errors import InputError
 
 # Pairs of row and word whose columns are held at once.
@@ -106,11 +106,7 @@ class KeywordCalibration:
         Otherwise rare words would bias what is learned from them, such as ``Worth``. Rows of one group are in one fold.
         """
         out = np.empty(keywords.shape)
-        turn = np.arange(keywords.shape[0])
-        if groups is not None:  # in the order in which groups come
-            first, number = np.unique(groups, return_index=True, return_inverse=True)[1:]
-            turn = np.argsort(np.argsort(first))[number]
-        fold = turn % FOLDS
+        fold = (np.arange(keywords.shape[0]) if groups is None else as_met(groups)) % FOLDS
         for one in range(FOLDS):
             others, held_out = fold != one, fold == one
             learned = self

@@ -47,6 +47,8 @@ def evaluate(
 ) -> None:
     """Measure how good the answers are: of every item by all others, or of items held out.
 
+    Where the collection learned from items for validation (nearsay learn --validation), these alone are judged.
+
     \b
     Examples:
       nearsay evaluate birds.nearsay

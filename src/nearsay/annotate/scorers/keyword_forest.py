@@ -71,7 +71,9 @@ class KeywordForest(ForestClasses):
             random_state=0,
             n_jobs=min(thread_count(), self.n_trees),
         )
-        self._keep(forest.fit(columns, self._keywords.toarray()), columns)
+        forest.fit(columns, self._keywords.toarray())
+        different = [np.unique(rows, return_counts=True) for rows in forest.estimators_samples_]
+        self._keep(forest.estimators_, different, columns)
         self._queries = columns
         return self
 

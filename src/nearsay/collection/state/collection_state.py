@@ -77,7 +77,8 @@ class CollectionState:
         learned = self.learned.keywords
         if learned is None:
             return None
-        return KeywordState(learned, self._gives, self.keywords, self.views.all_rows, self._before)
+        given = self._gives, self.keywords, self.views.all_rows, self._before, self.views.groups
+        return KeywordState(learned, *given)
 
     @cached_property
     def everything(self) -> ExactSearch:

@@ -190,10 +190,17 @@ class Learned:
         """The transforms for labels and for keywords."""
         return self.transforms if self.keywords is None else [*self.transforms, self.keywords.transform]
 
-    def learn_keywords(self, X: np.ndarray, keywords: list[list[str]], numbers: np.ndarray, n_store_rows: int) -> None:
-        """Learn keyword prediction from rows that have keywords, with their row ``numbers`` in the store."""
+    def learn_keywords(
+        self,
+        X: np.ndarray,
+        keywords: list[list[str]],
+        numbers: np.ndarray,
+        n_store_rows: int,
+        row_groups: np.ndarray | None = None,
+    ) -> None:
+        """Learn keyword prediction from rows that have keywords, with their ``numbers`` in the store and groups."""
         by_itself = next((transform for transform in self.transforms if not transform.without), self.transforms[0])
-        self.keywords = LearnedKeywords.from_rows(X, keywords, numbers, n_store_rows, by_itself)
+        self.keywords = LearnedKeywords.from_rows(X, keywords, numbers, n_store_rows, by_itself, row_groups)
 
     def write(self, folder: Path) -> None:
         """Put it into a folder."""

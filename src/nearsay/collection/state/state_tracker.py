@@ -302,7 +302,8 @@ class StateTracker:
         gives = items.gives_keywords() & (voting.votes | ~items.voting().votes)
         rows = np.flatnonzero(gives)
         words = [items.columns["keywords"][row] for row in rows.tolist()]
-        learned.learn_keywords(X[rows], words, rows, len(gives))
+        of_rows = self._row_groups(learned.near_duplicates, learned.validation, len(gives))
+        learned.learn_keywords(X[rows], words, rows, len(gives), None if of_rows is None else of_rows[rows])
         return learned
 
     def _near_duplicates(

@@ -18,10 +18,10 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
 
-from nearsay.core.arrays import evenly, row_blocks
-from nearsay.core.parallel import thread_count
+from nearsay.core.arrays import as_met, evenly, row_blocks
+from nearsay.core.parallel import in_parallel
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
@@ -82,47 +82,58 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         """How many rows it was grown from."""
         return len(self._labels)
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Grow the trees; X holds finite numbers, and there are at least two classes."""
+    def fit(self, X: np.ndarray, y: np.ndarray, groups: np.ndarray | None = None) -> Self:
+        """Grow the trees; X holds finite numbers, and there are at least two classes.
+
+        With ``groups``, a number for each row, every tree draws whole groups: it was grown without a row where it was
+        grown without the rows of its group.
+        """
         self.classes_, self._labels = np.unique(y, return_inverse=True)
         [self._standardized] = learn_maps([STANDARDIZED], X, self._labels)
         columns = self._columns(X)
-        forest = RandomForestClassifier(
-            self.n_trees,
-            max_samples=self.rows_a_tree if len(X) > self.rows_a_tree else None,
-            random_state=0,
-            n_jobs=min(thread_count(), self.n_trees),
+        # Numbered by their first rows, classes of other names give the same trees to the last bit; so do groups.
+        labels = as_met(self._labels)
+        unit = np.arange(len(X)) if groups is None else as_met(groups)
+        n_units = int(unit.max()) + 1
+        n_drawn = max(1, n_units * min(self.rows_a_tree, len(X)) // len(X))
+
+        def grown(seed: int) -> tuple[DecisionTreeClassifier, np.ndarray]:
+            drawn = np.random.RandomState(seed).randint(0, n_units, n_drawn, dtype=np.int32)
+            often = np.bincount(drawn, minlength=n_units)[unit]
+            tree = DecisionTreeClassifier(max_features="sqrt", random_state=seed)
+            return tree.fit(columns, labels, often.astype(np.float64), check_input=False), often
+
+        # Seeds and draws are those of scikit-learn's RandomForestClassifier, where each row is a group.
+        random = np.random.RandomState(0)
+        seeds = [random.randint(np.iinfo(np.int32).max) for _ in range(self.n_trees)]
+        trees, counts = zip(*in_parallel(grown, seeds), strict=True)
+        different = [(np.flatnonzero(often), often[often > 0]) for often in counts]
+        self._stop_early(
+            self._keep(trees, different, columns),
+            different,
+            np.concatenate([tree.tree_.n_node_samples for tree in trees]),
         )
-        # Numbered by their first rows, classes of other names give the same trees to the last bit.
-        firsts = np.unique(self._labels, return_index=True)[1]
-        self._stop_early(*self._keep(forest.fit(columns, np.argsort(np.argsort(firsts))[self._labels]), columns))
         return self
 
     def _keep(
-        self, forest: Any, columns: np.ndarray
-    ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
-        """Keep the trees of a fitted forest as arrays, and the rows that each leaf was grown from.
+        self, trees: Sequence[Any], different: Sequence[tuple[np.ndarray, np.ndarray]], columns: np.ndarray
+    ) -> np.ndarray:
+        """Keep fitted trees as arrays, and the rows that each leaf was grown from; gives the leaves of all rows.
 
-        Gives the leaves of all rows (n_rows, n_trees), the rows that each tree was grown from with how often each was
-        drawn, and the rows that reached each node.
+        ``different`` has for each tree the rows that it was grown from, and how often each was drawn.
         """
-        trees = [tree.tree_ for tree in forest.estimators_]
-        self._roots = np.cumsum([0, *(tree.node_count for tree in trees[:-1])])
-        offsets = np.repeat(self._roots, [tree.node_count for tree in trees])
+        nodes = [tree.tree_ for tree in trees]
+        self._roots = np.cumsum([0, *(tree.node_count for tree in nodes[:-1])])
+        offsets = np.repeat(self._roots, [tree.node_count for tree in nodes])
         # Leaves compare nothing.
-        self._feature = np.maximum(np.concatenate([tree.feature for tree in trees]), 0).astype(np.int32)
-        self._threshold = np.concatenate([tree.threshold for tree in trees])
-        left = np.concatenate([tree.children_left for tree in trees])
-        right = np.concatenate([tree.children_right for tree in trees])
+        self._feature = np.maximum(np.concatenate([tree.feature for tree in nodes]), 0).astype(np.int32)
+        self._threshold = np.concatenate([tree.threshold for tree in nodes])
+        left = np.concatenate([tree.children_left for tree in nodes])
+        right = np.concatenate([tree.children_right for tree in nodes])
         self._left, self._right = (np.where(side >= 0, side + offsets, -1).astype(np.int32) for side in (left, right))
-        leaves = forest.apply(columns) + self._roots
-        different = [np.unique(rows, return_counts=True) for rows in forest.estimators_samples_]
+        leaves = np.column_stack(in_parallel(lambda tree: tree.apply(columns), nodes)) + self._roots
         self._fill_leaves(leaves, different)
-        return leaves, different, np.concatenate([tree.n_node_samples for tree in trees])
-
-    def settled(self) -> ForestClasses:
-        """An unfitted one with the smallest split that was chosen."""
-        return ForestClasses(n_trees=self.n_trees, rows_a_tree=self.rows_a_tree, smallest_split=self.smallest_split_)
+        return leaves
 
     def _stop_early(
         self, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray

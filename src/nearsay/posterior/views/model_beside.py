@@ -156,7 +156,7 @@ class ModelBeside:
         mapped = self._fit_and_map(X, y) if is_ours else None
         if not is_ours:
             self.model_ = fitted(self.model, order)
-        unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses | ForestClasses) else self.model
+        unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses) else self.model
 
         def without_fold(rest: np.ndarray) -> Any:
             if len(np.unique(labels[rest])) < 2:  # few models can be fitted to one class
@@ -263,30 +263,36 @@ class ForestBeside(ModelBeside):
         sample_weight: np.ndarray | None,
         groups: np.ndarray | None,
     ) -> None:
-        """Grow the trees from all rows, or as many as are drawn; groups of rows, which no tree leaves out, are not."""
+        """Grow the trees from all rows, or as many as are drawn; each tree from whole groups."""
         self.rows_ = _drawn(order)
-        self._n_rows = len(labels)
-        self.model_ = clone(self.model).fit(_taken(X, self.rows_), y[self.rows_])
+        of_rows = None if groups is None else groups[self.rows_]
+        self.model_ = clone(self.model).fit(_taken(X, self.rows_), y[self.rows_], of_rows)
+        # The row of the forest that is left out for each row: itself, or any of its group.
+        number = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
+        of_group = np.full(len(labels), -1)
+        of_group[number[self.rows_]] = np.arange(len(self.rows_))
+        self._left_out = of_group[number]
         if isinstance(X, ShardedRows):
             self._rows = X
         else:
-            self.past_ = self._past(X, np.arange(len(labels))).astype(np.float32)
+            self.past_ = self._past(X, self._left_out).astype(np.float32)
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         if self.past_ is not None:
             return super().past_cases(rows)
-        rows = np.arange(self._n_rows) if rows is None else rows
+        rows = np.arange(len(self._left_out)) if rows is None else rows
         blocks = row_blocks(len(rows), size=ROWS_AT_ONCE)
-        parts = [self._past(self._rows.take(rows[part]), rows[part]) for part in blocks]
+        parts = [self._past(self._rows.take(rows[part]), self._left_out[rows[part]]) for part in blocks]
         log_p = np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
         return log_p.astype(np.float32).astype(np.float64)  # as they are held in memory
 
-    def _past(self, X: Any, rows: np.ndarray) -> np.ndarray:
-        place = np.full(self._n_rows, -1)
-        place[self.rows_] = np.arange(len(self.rows_))
+    def _past(self, X: Any, left_out: np.ndarray) -> np.ndarray:
         p = np.zeros((len(X), len(self.classes)))
-        p[:, np.searchsorted(self.classes, self.model_.classes_)] = self.model_.predict_proba(X, place[rows])
+        p[:, np.searchsorted(self.classes, self.model_.classes_)] = self.model_.predict_proba(X, left_out)
         return self._logs(p)
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._to_saved().items() if name != "_left_out"}
 
 
 def companion_models(
@@ -317,7 +323,7 @@ def companion_models(
         model = make(thorough)
         if isinstance(model, ForestClasses) and not is_table:
             model.smallest_split = SMALLEST_SPLITS[0]
-        kind = ForestBeside if isinstance(model, ForestClasses) and groups is None else ModelBeside
+        kind = ForestBeside if isinstance(model, ForestClasses) else ModelBeside
         beside = kind(model, classes, name, keeps_copies=keep_copies)
         with (steps or Steps()).step(name):
             models.append(beside.fit(X, labels, labels, order=order, groups=groups))

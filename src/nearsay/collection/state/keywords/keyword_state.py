@@ -23,16 +23,24 @@ class KeywordState:
     all_rows : function that gives all rows.
     before : KeywordState of an earlier version, optional
         What did not change is reused.
+    groups : (n_rows,) int, or None
+        Rows of one group are never asked about each other.
     """
 
     def __init__(
-        self, learned: LearnedKeywords, gives: np.ndarray, keywords: Any, all_rows: Any, before: KeywordState | None
+        self,
+        learned: LearnedKeywords,
+        gives: np.ndarray,
+        keywords: Any,
+        all_rows: Any,
+        before: KeywordState | None,
+        groups: np.ndarray | None,
     ) -> None:
         self._learned, self._keywords, self._all_rows = learned, keywords, all_rows
         fold = np.full(len(gives), -1, np.int8)
         known = min(len(gives), len(learned.fold))
         fold[:known] = learned.fold[:known]
-        voters = Voters(gives, np.zeros(len(gives), np.int64), 1, fold)
+        voters = Voters(gives, np.zeros(len(gives), np.int64), 1, fold, groups)
         if before is None:
             self.view = LiveView(learned.transform, all_rows(), voters)
         else:

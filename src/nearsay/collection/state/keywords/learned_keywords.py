@@ -21,7 +21,7 @@ from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.collection.answers import Keyword
 from nearsay.collection.state.keywords.word_odds import WordOdds, WordPairs
 from nearsay.collection.state.live_views import LiveTransform
-from nearsay.core.arrays import evenly, within_range
+from nearsay.core.arrays import as_met, evenly, within_range
 from nearsay.core.parallel import one_blas_thread
 from nearsay.data.keywords import Keywords
 from nearsay.distances.named import as_distance
@@ -70,15 +70,18 @@ class LearnedKeywords:
         numbers: np.ndarray,
         n_store_rows: int,
         first: LiveTransform,
+        row_groups: np.ndarray | None = None,
     ) -> LearnedKeywords | None:
         """Learn from rows that have keywords, with their row ``numbers`` in the store. None if they are too few.
 
-        ``first`` is the first transform of the collection.
+        ``first`` is the first transform of the collection. Rows of one of ``row_groups`` are in one fold, so that they
+        are not asked about each other.
         """
-        if len(X) < FEWEST:
+        group = np.arange(len(X)) if row_groups is None else as_met(row_groups)
+        if len(X) < FEWEST or not group.any():
             return None
         known = Keywords.of([list(words) for words in keywords])
-        matrix, place = known.matrix, np.arange(len(X)) % FOLDS
+        matrix, place = known.matrix, group % FOLDS
         cases, share = evenly(len(X), MOST_CASES), np.asarray(matrix.mean(axis=0)).ravel()
         words = known.words.astype(np.str_)
         tried = []
@@ -150,7 +153,7 @@ def _past_pairs(
     """The votes of neighbors in other folds for some rows."""
     distance = as_distance(transform.metric)
     votes, words, has = [], [], []
-    for fold in range(FOLDS):
+    for fold in np.unique(place[cases]).tolist():
         rest, here = np.flatnonzero(place != fold), cases[place[cases] == fold]
         search = ExactSearch().fit_checked(distance.check(transform.apply(X[rest], fold)), distance)
         Q = distance.check(transform.apply(X[here], fold), like=search.rows_.items)
