@@ -2,7 +2,8 @@
 
 ``CHECKOUT`` is a second checkout of this project, as ``git worktree add`` makes it. Without one, this version is
 compared with itself, which shows how much the machine varies. Each version makes files and collections of its own, and
-then they take turns, as in ``two_versions``: the least CPU time of many runs counts.
+then they take turns, as in ``two_versions``: the least CPU time of many runs counts. The sizes of both files tell what
+is content: a classifier that only counts votes holds the same in every version, others may have learned more or less.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from benchmarks.two_versions import HERE, Version, Works, answer, compared
 
 COLUMNS = 16
 # Rows of estimators, items of a collection, items of one that has learned.
-SIZES, TINY_SIZES = "300,20000;200000;2000", "60,90;300;60"
+SIZES, TINY_SIZES = "300,2000,20000;200000;2000", "60,90;300;60"
 SECONDS = 10.0  # for one line of the table, both versions together
 
 
@@ -33,7 +34,11 @@ def works(sizes: str) -> Works:
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     rows, (n_items,), (n_learned,) = (list(map(int, part.split(","))) for part in sizes.split(";"))
-    saved: dict[str, Any] = {f"classifier, {n} rows": ns.NeighborClassifier().fit(*clusters(n)) for n in rows}
+    saved: dict[str, Any] = {}
+    for n in rows:
+        saved[f"classifier, {n} rows"] = ns.NeighborClassifier().fit(*clusters(n))
+        votes = ns.NeighborClassifier(5, posterior="proportional", metric="euclidean")
+        saved[f"classifier that counts votes, {n} rows"] = votes.fit(*clusters(n))
     saved[f"index, {max(rows)} rows"] = ns.NeighborIndex().fit(clusters(max(rows))[0])
     X, y = clusters(min(rows))
     saved[f"keywords, {min(rows)} rows"] = ns.KeywordAnnotator().fit(X, (y[:, None] == np.arange(5)).astype(int))
@@ -41,7 +46,7 @@ def works(sizes: str) -> Works:
     for number, (name, thing) in enumerate(saved.items()):
         ns.save(thing, folder / f"{number}.nearsay")
         asked[f"load {name}"] = lambda path=folder / f"{number}.nearsay": ns.load(path)
-        asked[f"save {name}"] = lambda thing=thing: ns.save(thing, folder / "again.nearsay")
+        asked[f"save {name}"] = lambda thing=thing: saved_as(folder / "again.nearsay", thing)
     large, learned = folder / "large", folder / "learned"
     with Store.create(large, COLUMNS) as store:
         fill(store, n_items)
@@ -63,6 +68,14 @@ def works(sizes: str) -> Works:
     }
 
 
+def saved_as(path: Path, thing: Any) -> Path:
+    """Save it, and give the path back."""
+    import nearsay as ns
+
+    ns.save(thing, path)
+    return path
+
+
 def clusters(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of five classes, and their labels."""
     rng = np.random.default_rng(0)
@@ -81,8 +94,8 @@ def fill(store: Any, n: int) -> None:
 
 
 def digest(made: Any) -> str:
-    """What was made, in a word; answers are compared by the tests."""
-    return f"{type(made).__name__} {len(made) if hasattr(made, '__len__') else ''}"
+    """The size of a file in KB, else what was made, in a word; answers are compared by the tests."""
+    return f"{made.stat().st_size / 1000:.0f}" if isinstance(made, Path) else type(made).__name__
 
 
 def main() -> None:
@@ -97,6 +110,10 @@ def main() -> None:
     try:
         sizes, seconds = (TINY_SIZES, 0.01) if options.tiny else (SIZES, SECONDS)
         rows = compared(before, now, sizes, options.only, seconds)
+        for row in rows:
+            name = row["work"].replace("load ", "save ")
+            row["KB"] = " → ".join(version.ask(f"found {name}") for version in (before, now)) if "save" in name else ""
+            del row["same"]
     finally:
         before.close(), now.close()
     print_table("Opening and saving, one thread", rows)

@@ -87,6 +87,29 @@ def test_arrays_in_any_memory_order_come_back_with_the_same_values(folder: Path,
     np.testing.assert_array_equal(open_state(folder / "order.nearsay", "k", 1).arrays["a"], array)
 
 
+@given(
+    numbers=hnp.arrays(st.sampled_from(["<i8", "<i4", "<i2", "<u8", "<u4", "<f8"]), hnp.array_shapes(max_dims=2))
+    | hnp.arrays(np.float64, 5, elements=st.floats(width=32) | st.sampled_from([-0.0, 1e-310, 1e300, 0.1])),
+    times=st.sampled_from([1, 300]),
+)
+def test_numbers_are_written_narrow_and_come_back_wide_bit_for_bit(folder: Path, numbers, times: int) -> None:
+    array = np.tile(numbers, times)
+    save_state(folder / "narrow", "k", 1, {}, {"a": array})
+    assert same(open_state(folder / "narrow", "k", 1).arrays["a"], native(array))
+
+
+@pytest.mark.parametrize("wide", ["<i2", "<f2", "|b1", "<U1", "<c16", "<f8 ", 8, None, ["<f8"], "<m8[s]"])
+def test_only_numbers_become_wider(folder: Path, wide) -> None:
+    save_state(folder / "wide", "k", 1, {}, {"a": np.arange(1000)})
+    with zipfile.ZipFile(folder / "wide") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    assert b'"dtype": "<u2"' in parts["nearsay.json"]
+    changed = parts["nearsay.json"].replace(b'"wide": "<i8"', b'"wide": ' + json.dumps(wide).encode())
+    (folder / "wide").write_bytes(stored_zip({**parts, "nearsay.json": changed}))
+    with pytest.raises(SavedFileError, match="is of no type that is widened"):
+        open_state(folder / "wide", "k", 1)
+
+
 def test_the_same_state_always_gives_the_same_bytes(folder: Path) -> None:
     for name in ("first", "second"):
         save_state(folder / name, "k", 1, {"b": 1.5, "a": None}, {"x": np.arange(5)})
@@ -237,7 +260,7 @@ def test_a_huge_promised_size_is_refused_before_memory_is_taken(folder: Path) ->
     listed = {"dtype": "<f8", "shape": [1 << 50], "sha256": ""}
     contents = {"format": 1, "kind": "k", "version": 1, "header": {}, "arrays": {"a": listed}}
     with zipfile.ZipFile(folder / "huge", "w") as archive:
-        archive.writestr("arrays/a.npy", saved_file._npy_header(np.dtype("<f8"), (1 << 50,)))
+        archive.writestr("arrays/a.npy", saved_file.npy_header("<f8", (1 << 50,)))
         archive.writestr("nearsay.json", json.dumps(contents))
     with pytest.raises(SavedFileError, match="not the array that its table of contents names"):
         open_state(folder / "huge", "k", 1)

@@ -249,8 +249,8 @@ def test_a_saved_forest_whose_trees_never_end_is_refused(tmp_path):
     ns.save(clf, tmp_path / "whole.nearsay")
     again = ns.load(tmp_path / "whole.nearsay")
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
-    node = int(np.flatnonzero(forest._left >= 0)[3])
-    forest._left[node] = 0
+    node = int(np.flatnonzero(forest._right)[3])
+    forest._right[node] = node
     ns.save(clf, tmp_path / "circle.nearsay")
     with pytest.raises(SavedFileError, match="its own ancestor"):
         ns.load(tmp_path / "circle.nearsay")

@@ -244,8 +244,12 @@ class PastCases:
         return table
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tables of rows by number are not copied: they are searched again."""
-        return {name: value for name, value in vars(self).items() if name != "_by_number"}
+        """Without tables that are searched again, and without a sample that is in the table that is kept."""
+        kept, sampled = self._kept, self._sampled_table
+        again = {"_by_number"}
+        if kept and sampled and kept[0].n_neighbors >= sampled.n_neighbors and not self._leaves_some_out(kept[1]):
+            again.add("_sampled_table")
+        return {name: value for name, value in vars(self).items() if name not in again}
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose neighbors are remembered, in order."""

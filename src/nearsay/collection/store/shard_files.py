@@ -26,12 +26,12 @@ from nearsay.collection.store.database import Database
 from nearsay.collection.store.files.durable_files import (
     bytes_of,
     checksum,
-    npy_header,
     storage_errors,
     sync_folder,
     write_array,
 )
 from nearsay.collection.store.files.folder import SHARDS, Folder
+from nearsay.data.saved.saved_file import npy_header
 from nearsay.errors import InputError, StorageError
 
 FOLDER = SHARDS
@@ -192,7 +192,7 @@ def open_shard(path: Path, n_rows: int, n_columns: int) -> np.ndarray:
 
 def opened_shard(open_file: Callable[[], BinaryIO], path: Path, n_rows: int, n_columns: int) -> np.ndarray:
     """A sealed file as a read-only memory map, after a check of its length and header."""
-    header = npy_header((n_rows, n_columns))
+    header = npy_header("<f4", (n_rows, n_columns))
     expected = len(header) + n_rows * n_columns * BYTES_PER_VALUE
     advice = "Restore it from a backup."
     try:

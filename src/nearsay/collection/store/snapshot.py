@@ -23,9 +23,10 @@ import numpy as np
 
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.events import last_digest
-from nearsay.collection.store.files.durable_files import bytes_of, checksum, npy_header, storage_errors, sync_folder
+from nearsay.collection.store.files.durable_files import bytes_of, checksum, storage_errors, sync_folder
 from nearsay.collection.store.shard_files import ShardFile, Shards, open_shard
 from nearsay.data.replacing import replacing
+from nearsay.data.saved.saved_file import npy_header
 from nearsay.errors import InputError, StorageError
 
 FORMAT = 1
@@ -133,7 +134,7 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
     """A file named by the digest of its content: the same rows give the same file."""
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
-    content = npy_header((len(tail), tail.shape[1])), bytes_of(tail)
+    content = npy_header("<f4", (len(tail), tail.shape[1])), bytes_of(tail)
     sha256 = hashlib.sha256(b"".join(content)).hexdigest()
     name = f"{path.stem}-rows-{first}-{first + len(tail)}-{sha256[:16]}.npy"
     with replacing(path.with_name(name)) as out:

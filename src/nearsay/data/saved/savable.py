@@ -126,9 +126,8 @@ _COUNTS_BY_CLASS = {
 }
 _TREES = {
     "_labels": LABELS, "_standardized": of("LinearMap"), "_roots": ints("trees", below="nodes"),
-    "_feature": ints("nodes"), "_threshold": floats("nodes"), "_left": ints("nodes", below="nodes", least=-1),
-    "_right": ints("nodes", below="nodes", least=-1), "_starts": starts("nodes+1", of="members"),
-    "_members": ints("members", below="rows"), "_counts": ints("members"),
+    "_feature": ints("nodes"), "_threshold": floats("nodes"), "_right": ints("nodes", below="nodes"),
+    "_starts": starts("nodes+1", of="members"), "_members": ints("members", below="rows"), "_counts": ints("members"),
 }  # fmt: skip
 _OWN_MODEL = of("GaussianClasses LinearClasses BoostedClasses ForestClasses")
 _ANSWERS = {"n_features_in_": count(), "feature_names_in_": values("_"), "rows_": of("GivenRows", "rows classes")}
@@ -325,8 +324,8 @@ CLASSES: tuple[Savable, ...] = (
         _standardized=of("LinearMap"), _basis=floats("columns directions"), _weights=floats("_ classes"), ridge_=FLOAT),
     _estimator("posterior.views.boosted_classes:BoostedClasses", "most_rows", classes_=ints("classes"),
         _met=ints("classes", below="classes"), _roots=ints("trees", below="nodes"), _feature=ints("nodes"),
-        _threshold=floats("nodes"), _left=ints("nodes", below="nodes", least=-1), _right=ints("nodes", below="nodes",
-        least=-1), _values=floats("nodes"), _baseline=floats("_")),
+        _threshold=floats("nodes"), _right=ints("nodes", below="nodes"), _values=floats("nodes"),
+        _baseline=floats("_")),
     _estimator("posterior.views.forest:ForestClasses", "n_trees rows_a_tree smallest_split", classes_=ints("classes"),
         smallest_split_=count(), **_TREES),
     _estimator("annotate.scorers.keyword_forest:KeywordForest", "n_trees rows_a_tree", classes_=ints("classes"),

@@ -4,7 +4,10 @@ A saved file is an ordinary zip archive without compression::
 
     arrays/NAME.npy     one for every array, in numpy's own format, rows in C order
     nearsay.json        {"format": 1, "kind": …, "version": …, "header": {…},
-                         "arrays": {NAME: {"dtype": …, "shape": […], "sha256": …}}}
+                         "arrays": {NAME: {"dtype": …, "shape": […], "sha256": …, "wide": …}}}
+
+Numbers are written in the narrowest type that holds each of them exactly, because a smaller file is checked faster;
+``wide`` is the type that they have in memory, where it is another.
 
 ``format`` numbers this layout; ``kind`` and ``version`` belong to what is saved (an index, a classifier). The checksum
 covers the whole .npy member; the JSON is covered by the archive's own CRC. Saving the same state gives the same bytes.
@@ -25,7 +28,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
 from typing import IO, Any
 
 import numpy as np
@@ -37,6 +39,8 @@ from nearsay.errors import InputError, SavedFileError
 FORMAT = 1
 CONTENTS = "nearsay.json"
 CHUNK = 1 << 20
+# In an archive, the lengths of a part's name and of what is added to it stand so far behind the start of the part.
+LENGTHS_IN_PART = 26
 # numpy's mark for .npy version 1.0; two bytes with the length of its header follow.
 NPY_START = b"\x93NUMPY\x01\x00"
 # No part may start with a dot: unpacking the archive must not write files outside of it.
@@ -44,9 +48,13 @@ ARRAY_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
 # Booleans, numbers, dates and texts, little-endian. Objects would need pickle.
 SAVED_KINDS = "biufcmMSU"
 DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[SU][1-9]\d{0,8}|[mM]8(\[\d{0,9}[a-zA-Z]{1,2}\])?)", re.ASCII)
+WIDE = re.compile(r"<([iu][248]|f8)")
 MOST_SIDES = 16
 # An array without numbers has no bytes that its sides could be compared with.
 LONGEST_EMPTY = 1 << 20
+# Arrays of more bytes are written in a narrower type where one holds the same numbers.
+NARROWED_FROM = 1 << 10
+FEW = 16
 LAST_CHARACTER = 0x10FFFF
 EARLIEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -106,7 +114,7 @@ def open_state(path: str | os.PathLike[str], kind: str, newest: int) -> State:
             if set(members) != expected:
                 odd = ", ".join(sorted(set(members) ^ expected)[:5])
                 raise _Damage(f"its parts do not match its table of contents: {odd}")
-            loaded = {name: _read_array(archive, members[_member_name(name)], arrays[name]) for name in arrays}
+            loaded = {name: _read_array(file, members[_member_name(name)], arrays[name]) for name in arrays}
             return State(contents["header"], loaded, contents["version"])
 
 
@@ -154,30 +162,60 @@ def _checked_array(name: str, array: Any) -> np.ndarray:
 
 def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> dict[str, Any]:
     """Write one array block by block; gives its entry in the table of contents."""
-    sha256 = hashlib.sha256()
+    sha256, dtype = hashlib.sha256(), _narrowest(array)
     member = zipfile.ZipInfo(_member_name(name), EARLIEST_ZIP_DATE)
     with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
-        pieces = _npy_pieces(array)
+        pieces = _npy_pieces(array, dtype)
         for piece in pieces if array.nbytes > CHUNK else [b"".join(pieces)]:
             sha256.update(piece)
             out.write(piece)
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": sha256.hexdigest()}
+    listed = {"dtype": dtype.str, "shape": list(array.shape), "sha256": sha256.hexdigest()}
+    return listed if dtype == array.dtype else {**listed, "wide": array.dtype.str}
 
 
-def _npy_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
-    yield _npy_header(array.dtype, array.shape)
+def _narrowest(array: np.ndarray) -> np.dtype[Any]:
+    """The narrowest type that gives the same numbers back, bit for bit; its own for few of them."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind not in "iuf" or array.nbytes < NARROWED_FROM:
+        return array.dtype
+    if kind == "f":
+        is_single = size == 8 and all(_is_single(array[rows]) for rows in _blocks(array))
+        return np.dtype("<f4") if is_single else array.dtype
+    least, most = array.min(), array.max()
+    for narrow in ("i1", "<i2", "<i4") if least < 0 else ("u1", "<u2", "<u4"):
+        bounds = np.iinfo(narrow)
+        if bounds.bits < 8 * size and bounds.min <= least and most <= bounds.max:
+            return np.dtype(narrow)
+    return array.dtype
+
+
+def _is_single(numbers: np.ndarray) -> bool:
+    """Whether float32 holds these float64 numbers; the first few already tell of most."""
+    if numbers.size > FEW and not _is_single(numbers.flat[:FEW]):
+        return False
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        again = numbers.astype(np.float32).astype(np.float64)
+    return np.array_equal(again.view(np.int64), np.ascontiguousarray(numbers).view(np.int64))
+
+
+def _npy_pieces(array: np.ndarray, dtype: np.dtype[Any]) -> Iterator[bytes | memoryview]:
+    yield npy_header(dtype.str, array.shape)
     lines = array.reshape(1) if array.ndim == 0 else array
-    for rows in row_blocks(len(lines), row_bytes=lines.nbytes // max(1, len(lines))):
-        block = np.ascontiguousarray(lines[rows])
+    for rows in _blocks(lines):
+        block = np.ascontiguousarray(lines[rows], dtype)
         if block.size:
             yield block.reshape(-1).view(np.uint8).data
 
 
-def _npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    header = BytesIO()
-    described = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}
-    np.lib.format.write_array_header_1_0(header, described)
-    return header.getvalue()
+def _blocks(lines: np.ndarray) -> Iterator[slice]:
+    return row_blocks(len(lines), row_bytes=lines.nbytes // max(1, len(lines)))
+
+
+def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The header of an ``.npy`` file of rows in C order, which start at a multiple of 64 bytes."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    length = -(-(len(NPY_START) + 2 + len(text) + 1) // 64) * 64 - len(NPY_START) - 2
+    return NPY_START + length.to_bytes(2, "little") + (text.ljust(length - 1) + "\n").encode()
 
 
 def _member_name(array_name: str) -> str:
@@ -301,43 +339,47 @@ def _check_readable(contents: dict[str, Any], kind: str, newest: int, path: str 
         )
 
 
-def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, listed: dict[str, Any]) -> np.ndarray:
-    dtype, shape = _listed_type(listed, member)
-    sha256 = hashlib.sha256()
-    with archive.open(member) as source:
-        # A part of less than a megabyte is read at once, which is most of what there is to do for many small ones.
-        first = source.read(CHUNK if member.file_size <= CHUNK else len(NPY_START) + 2)
-        n_header = int.from_bytes(first[len(NPY_START) : len(NPY_START) + 2], "little")
-        if len(first) < len(NPY_START) + 2 + n_header:
-            first += source.read(n_header)
-        # Checked before anything is allocated: a wrong size must not ask for all the memory there is.
-        start = len(NPY_START) + 2 + n_header
-        if not first.startswith(NPY_START) or member.file_size != start + dtype.itemsize * math.prod(shape):
-            raise _Damage(f"{member.filename} is not the array that its table of contents names")
-        array = np.empty(shape, dtype)
-        # An empty array has no bytes to view.
-        waiting = array.reshape(-1).view(np.uint8).data if array.size else memoryview(bytearray())
-        sha256.update(first)
-        waiting[: len(first) - start] = memoryview(first)[start:]
-        waiting = waiting[len(first) - start :]
-        while piece := source.read(CHUNK):
-            sha256.update(piece)
-            waiting[: len(piece)] = piece
-            waiting = waiting[len(piece) :]
-    if len(waiting) or sha256.hexdigest() != listed.get("sha256"):
+def _read_array(file: IO[bytes], member: zipfile.ZipInfo, listed: dict[str, Any]) -> np.ndarray:
+    """An array, read from where its part begins: the checksum of all of it is stricter than the archive's own."""
+    dtype, shape, wide = _listed_type(listed, member)
+    file.seek(member.header_offset + LENGTHS_IN_PART)
+    file.seek(sum(struct.unpack("<HH", file.read(4))), os.SEEK_CUR)
+    header = file.read(len(NPY_START) + 2)
+    header += file.read(int.from_bytes(header[len(NPY_START) :], "little"))
+    # Checked before anything is allocated: a wrong size must not ask for all the memory there is.
+    if not header.startswith(NPY_START) or member.file_size != len(header) + dtype.itemsize * math.prod(shape):
+        raise _Damage(f"{member.filename} is not the array that its table of contents names")
+    array = np.empty(shape, wide)
+    # Numbers to be widened are read into the end of the array.
+    held = array.reshape(-1).view(np.uint8)[array.nbytes - dtype.itemsize * array.size :]
+    sha256 = hashlib.sha256(header)
+    for part in row_blocks(len(held), size=CHUNK):
+        if file.readinto(held[part].data) < len(held[part]):  # type: ignore[attr-defined]
+            raise _Damage(f"{member.filename} ends too early")
+        sha256.update(held[part].data)
+    if sha256.hexdigest() != listed.get("sha256"):
         raise _Damage(f"the checksum of {member.filename} is wrong")
     _check_values(array, member)
-    return array.astype(dtype.newbyteorder("="), copy=False)
+    if wide != dtype:
+        flat, narrow = array.reshape(-1), held.view(dtype)
+        for part in row_blocks(array.size, size=CHUNK):
+            flat[part] = narrow[part].copy()  # which ends before the first number that still waits there
+    return array.astype(wide.newbyteorder("="), copy=False)
 
 
-def _listed_type(listed: Any, member: zipfile.ZipInfo) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """The type and shape of an array, as far as they can be any."""
+def _listed_type(listed: Any, member: zipfile.ZipInfo) -> tuple[np.dtype[Any], tuple[int, ...], np.dtype[Any]]:
+    """The type and shape of an array in the file, and its type in memory, as far as they can be any."""
     dtype, shape = (listed.get("dtype"), listed.get("shape")) if isinstance(listed, dict) else (None, None)
     if not (isinstance(dtype, str) and DTYPE.fullmatch(dtype) and isinstance(shape, list) and len(shape) <= MOST_SIDES):
         raise _Damage(f"{member.filename} is of no type that is saved")
+    wide = listed.get("wide", dtype)
+    if wide != dtype and not (
+        isinstance(wide, str) and WIDE.fullmatch(wide) and dtype[1] in "iuf" and np.can_cast(dtype, wide)
+    ):
+        raise _Damage(f"{member.filename} is of no type that is widened")
     if not all(type(side) is int and side >= 0 for side in shape) or (0 in shape and max(shape) > LONGEST_EMPTY):
         raise _Damage(f"{member.filename} is of no shape that is saved")
-    return np.dtype(dtype), tuple(shape)
+    return np.dtype(dtype), tuple(shape), np.dtype(wide)
 
 
 def _check_values(array: np.ndarray, member: zipfile.ZipInfo) -> None:

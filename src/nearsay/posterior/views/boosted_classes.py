@@ -46,8 +46,8 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
     def _from_saved(cls, fields: dict[str, Any]) -> BoostedClasses:
         made = cls.__new__(cls)
         made.__dict__.update(fields)
-        if "_left" in fields:
-            check_that_ways_end(made._left, made._right)
+        if "_right" in fields:
+            check_that_ways_end(made._right)
         return made
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
@@ -75,9 +75,7 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
         nodes = np.concatenate(trees)
         offsets = np.repeat(self._roots, [len(each) for each in trees])
         is_leaf = nodes["is_leaf"].astype(np.bool_)
-        self._left, self._right = (
-            np.where(is_leaf, -1, nodes[side].astype(np.int64) + offsets).astype(np.int32) for side in ("left", "right")
-        )
+        self._right = np.where(is_leaf, 0, nodes["right"].astype(np.int64) + offsets).astype(np.int32)
         self._feature = np.where(is_leaf, 0, nodes["feature_idx"]).astype(np.int32)
         self._threshold = np.where(is_leaf, 0.0, nodes["num_threshold"])
         self._values = nodes["value"].astype(np.float64)
@@ -89,7 +87,7 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
         n_scores = len(self._baseline)  # one where there are two classes: the log odds of the second
         scores = np.zeros((len(X), len(self.classes_)))
         for part in row_blocks(len(X), row_bytes=64 * len(self._roots)):
-            leaves = leaves_of_trees(X[part], self._roots, self._feature, self._threshold, self._left, self._right)
+            leaves = leaves_of_trees(X[part], self._roots, self._feature, self._threshold, self._right)
             of_trees = self._values[leaves].reshape(len(leaves), -1, n_scores)
             scores[part, self._met[-n_scores:]] = self._baseline + of_trees.sum(axis=1)
         return np.asarray(softmax(scores, axis=1))

@@ -70,8 +70,8 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         """From a file; children lie behind their parents there too, so that every way down a tree ends."""
         forest: Any = cls.__new__(cls)
         vars(forest).update(fields)
-        if "_left" in fields:
-            check_that_ways_end(forest._left, forest._right)
+        if "_right" in fields:
+            check_that_ways_end(forest._right)
             if forest._counts.min(initial=1) < 1:
                 raise InputError("A saved forest has a row that was drawn 0 times.")
         made: ForestClasses = forest
@@ -127,10 +127,9 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         offsets = np.repeat(self._roots, [tree.node_count for tree in nodes])
         # Leaves compare nothing.
         self._feature = np.maximum(np.concatenate([tree.feature for tree in nodes]), 0).astype(np.int32)
-        self._threshold = np.concatenate([tree.threshold for tree in nodes])
-        left = np.concatenate([tree.children_left for tree in nodes])
+        self._threshold = at_most_in_float32(np.concatenate([tree.threshold for tree in nodes]))
         right = np.concatenate([tree.children_right for tree in nodes])
-        self._left, self._right = (np.where(side >= 0, side + offsets, -1).astype(np.int32) for side in (left, right))
+        self._right = np.where(right >= 0, right + offsets, 0).astype(np.int32)
         leaves = np.column_stack(in_parallel(lambda tree: tree.apply(columns), nodes)) + self._roots
         self._fill_leaves(leaves, different)
         return leaves
@@ -162,19 +161,17 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         """Make leaves of nodes that fewer rows reached; gives the leaves of all rows anew, and the sizes of nodes."""
         self.__dict__.pop("_shares", None)
         self.smallest_split_ = smallest
-        is_leaf = (self._left < 0) | (sizes < smallest)
+        is_leaf = (self._right == 0) | (sizes < smallest)
         parent = np.arange(len(sizes))
-        inner = np.flatnonzero(self._left >= 0)
-        parent[self._left[inner]] = parent[self._right[inner]] = inner
+        inner = np.flatnonzero(self._right)
+        parent[inner + 1] = parent[self._right[inner]] = inner
         # Children are smaller than their parents, so that what lies below a leaf has a leaf for parent.
         kept = ~is_leaf[parent]
         kept[self._roots] = True
         while not kept[leaves].all():
             leaves = np.where(kept[leaves], leaves, parent[leaves])
         number = np.cumsum(kept) - 1
-        self._left, self._right = (
-            np.where(is_leaf, -1, number[side])[kept].astype(np.int32) for side in (self._left, self._right)
-        )
+        self._right = np.where(is_leaf, 0, number[self._right])[kept].astype(np.int32)
         self._feature, self._threshold = self._feature[kept], self._threshold[kept]
         self._roots = number[self._roots]
         leaves = number[leaves]
@@ -253,7 +250,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         return NeighborTable(rows, distances)
 
     def _leaves(self, columns: np.ndarray) -> np.ndarray:
-        return leaves_of_trees(columns, self._roots, self._feature, self._threshold, self._left, self._right)
+        return leaves_of_trees(columns, self._roots, self._feature, self._threshold, self._right)
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
         """As trees compare them."""
@@ -265,25 +262,33 @@ def leaves_of_trees(
     roots: np.ndarray,
     feature: np.ndarray,
     threshold: np.ndarray,
-    left: np.ndarray,
     right: np.ndarray,
 ) -> np.ndarray:
-    """The node at which every row ends in every tree: (n_rows, n_trees). Leaves have −1 for children."""
+    """The node at which every row ends in every tree: (n_rows, n_trees).
+
+    The left child of a node is the next node, and a leaf has 0 for its right one: scikit-learn writes trees in this
+    order.
+    """
     if feature.max(initial=0) >= columns.shape[1]:
         raise InputError(f"Trees that compare column {feature.max()} were given {columns.shape[1]} columns.")
     nodes = np.tile(roots, (len(columns), 1))
-    row, tree = np.nonzero(left[nodes] >= 0)
+    row, tree = np.nonzero(right[nodes])
     while len(row):
         node = nodes[row, tree]
         is_left = columns[row, feature[node]] <= threshold[node]
-        nodes[row, tree] = node = np.where(is_left, left[node], right[node])
-        on = left[node] >= 0
+        nodes[row, tree] = node = np.where(is_left, node + 1, right[node])
+        on = right[node] > 0
         row, tree = row[on], tree[on]
     return nodes
 
 
-def check_that_ways_end(left: np.ndarray, right: np.ndarray) -> None:
+def check_that_ways_end(right: np.ndarray) -> None:
     """Refuse saved trees in which a child does not lie behind its parent: a way down might never end."""
-    nodes = np.arange(len(left))
-    if not ((left > nodes) & (right > nodes) | (left < 0)).all():
+    if not ((right > np.arange(len(right))) | (right == 0)).all():
         raise InputError("A saved forest has a node that is its own ancestor.")
+
+
+def at_most_in_float32(thresholds: np.ndarray) -> np.ndarray:
+    """The largest float32 numbers that are no larger: no float32 number lies between, so that trees stay the same."""
+    near = thresholds.astype(np.float32)
+    return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)

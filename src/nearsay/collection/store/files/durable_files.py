@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from nearsay.collection.store.files.folder import Folder
+from nearsay.data.saved.saved_file import npy_header
 from nearsay.errors import StorageError
 
 try:
@@ -73,18 +74,11 @@ def write_array(folder: Folder, name: str, parts: list[np.ndarray]) -> str:
     shape = (sum(len(part) for part in parts), parts[0].shape[1])
     descriptor = folder.descriptor_of(name, WRITE_NEW)
     with open(descriptor, "wb", buffering=0) as file:
-        for data in (memoryview(npy_header(shape)), *(bytes_of(part) for part in parts)):
+        for data in (memoryview(npy_header("<f4", shape)), *(bytes_of(part) for part in parts)):
             digest.update(data)
             _write_all(file, data)
         sync_file(file.fileno())
     return digest.hexdigest()
-
-
-def npy_header(shape: tuple[int, int]) -> bytes:
-    """The header of an ``.npy`` file of float32 rows, which start at a multiple of 64 bytes."""
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape[0]}, {shape[1]}), }}"
-    length = -(-(10 + len(text) + 1) // 64) * 64 - 10
-    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + (text.ljust(length - 1) + "\n").encode()
 
 
 def bytes_of(rows: np.ndarray) -> memoryview:
