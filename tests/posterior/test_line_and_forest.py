@@ -1,13 +1,14 @@
 """A line and a forest that are pooled with the neighbors."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
@@ -15,7 +16,7 @@ from nearsay.core.arrays import evenly
 from nearsay.errors import InputError, SavedFileError
 from nearsay.posterior.views import linear_classes, model_beside
 from nearsay.posterior.views.boosted_classes import STEP, STEPS, BoostedClasses
-from nearsay.posterior.views.forest import ForestClasses
+from nearsay.posterior.views.forest import ForestClasses, at_most_in_float32
 from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
 from nearsay.posterior.views.model_beside import (
     COMPANIONS,
@@ -31,10 +32,10 @@ from tests.reference.forest import forest_weights
 WHOLE_FORESTS = True
 
 
-def of_sklearn(forest: ForestClasses, X: np.ndarray, y: np.ndarray) -> RandomForestClassifier:
+def of_sklearn(forest: ForestClasses, X: np.ndarray, y: np.ndarray, kind: Any = RandomForestClassifier) -> Any:
     """The same trees, grown by scikit-learn."""
     firsts = np.unique(y, return_index=True)[1]
-    return RandomForestClassifier(forest.n_trees, oob_score=True, random_state=0).fit(
+    return kind(forest.n_trees, bootstrap=True, oob_score=True, random_state=0).fit(
         forest._columns(X), np.argsort(np.argsort(firsts))[y]
     )
 
@@ -68,15 +69,28 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
         np.testing.assert_array_equal(numbers, np.lexsort((np.arange(len(X)), -weights.round(10)))[:n_voters])
 
 
-def test_past_cases_of_a_forest_are_what_scikit_learn_says_out_of_the_bag():
+@pytest.mark.parametrize(("kind", "most"), [(RandomForestClassifier, 2000), (ExtraTreesClassifier, 1900)])
+def test_past_cases_of_a_forest_are_what_scikit_learn_says_out_of_the_bag(monkeypatch, kind, most):
+    """Thresholds are searched for where 178 rows × √13 columns × 3 classes are few enough."""
+    monkeypatch.setattr("nearsay.posterior.views.forest.MOST_TO_SEARCH", most)
     X, y = load_wine(return_X_y=True)
     forest = ForestClasses(n_trees=150, smallest_split=2).fit(X, y)
-    theirs = of_sklearn(forest, X, y)
+    theirs = of_sklearn(forest, X, y, kind)
     np.testing.assert_allclose(forest.predict_proba(X, np.arange(len(X))), theirs.oob_decision_function_, atol=1e-12)
     np.testing.assert_allclose(forest.predict_proba(X), theirs.predict_proba(forest._columns(X)), atol=1e-12)
     beside = ForestBeside(ForestClasses(n_trees=150, smallest_split=2), np.arange(3), "forest").fit(X, y, y)
     logs = np.log((1 - FOREST_SPREAD) * theirs.oob_decision_function_ + FOREST_SPREAD / 3)
     np.testing.assert_allclose(beside.past_cases(np.array([3, 1])), logs[[3, 1]], rtol=1e-5)
+
+
+@given(at=st.floats(-1e30, 1e30), ulps=st.integers(-2, 2))
+def test_thresholds_in_float32_divide_float32_numbers_as_before(at, ulps):
+    number = np.float32(at)
+    for _ in range(abs(ulps)):
+        number = np.nextafter(number, np.float32(np.sign(ulps) * np.inf))
+    narrow = at_most_in_float32(np.array([at]))
+    assert narrow.dtype == np.float32
+    assert (number <= narrow[0]) == (np.float64(number) <= at)
 
 
 def test_a_forest_stops_at_the_splits_by_which_past_cases_are_answered_best():
