@@ -32,9 +32,7 @@ from tests.reference.forest import forest_weights
 WHOLE_FORESTS = True
 
 
-def of_sklearn(
-    forest: ForestClasses, X: np.ndarray, y: np.ndarray, kind: Any = RandomForestClassifier, **more: Any
-) -> Any:
+def of_sklearn(forest: ForestClasses, X: Any, y: Any, kind: Any = RandomForestClassifier, **more: Any) -> Any:
     """The same trees, grown by scikit-learn."""
     firsts = np.unique(y, return_index=True)[1]
     return kind(forest.n_trees, bootstrap=True, oob_score=True, random_state=0, **more).fit(
