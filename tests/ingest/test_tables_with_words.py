@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,26 @@ def test_no_row_is_dropped_and_every_choice_is_told(indexed):
     assert "57 cells are missing ('home' 45, 'age' 12): no row is dropped" in choices
     assert "column 'name' is left out: it has 60 different values in 60 rows: it names rows" in choices
     assert "kept as details" not in choices
+
+
+def test_a_correction_of_a_table_shows_in_the_next_answer(people, indexed, tmp_path):
+    """Boosted trees and lines stay as they were learned; the neighbors change at once, and change back."""
+    shutil.copytree(people.parent / "people.nearsay", tmp_path / "people.nearsay")
+    with LiveCollection.open(tmp_path / "people.nearsay") as collection:
+        assert any("boosting" in name for name in collection.state().learned.choices)
+        ids = collection.store.items().ids.tolist()
+        for number in (1, 3, 8):
+            label = PEOPLE[number][-1]
+            row = pandas.DataFrame([PEOPLE[number]], columns=HEAD).drop(columns="survived")
+
+            def now(label=label, row=row):
+                return collection.label(row)[0].probabilities.get(label, 0.0)
+
+            before = now()
+            collection.relabel([ids[number]], ["no" if label == "yes" else "yes"])
+            corrected = now()
+            collection.undo()
+            assert corrected < before == now()
 
 
 def test_a_typed_row_is_answered_with_columns_as_evidence(people, indexed):
