@@ -103,6 +103,11 @@ BAD_TEXTS = {
     "a label that is a control character": (b"where is it,\x07", "control character U+0007"),
     "a label that is too long": (b"where is it," + LONG.encode(), "5,000 characters"),
     "a label that is not UTF-8": (b"where is it,\xff", "not UTF-8"),
+    "empty in quotes": (b'"",card', "the text is empty"),
+    "a byte that continues nothing": (b"where \x80 is it,card", "not UTF-8"),
+    "beyond Unicode": (b"where \xf4\x90\x80\x80 is it,card", "not UTF-8"),
+    "a label that is an escape": (b"where is it,\x1b]52;c;eA==", "control character U+001B"),
+    "a line that ends after its id": (b"", "it has 2 cells, the table 3 columns"),
 }
 
 
