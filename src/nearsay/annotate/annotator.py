@@ -26,8 +26,9 @@ from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
 from nearsay.annotate.scorers.keyword_scorers import KeywordScorer, as_relevances, as_scorers
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
 from nearsay.annotate.word_taxonomy import ImpliedWords, with_implied
-from nearsay.core.arrays import as_met, as_rows, check_n_neighbors, evenly, row_blocks
+from nearsay.core.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.core.settings import check_choice, check_number, check_whole
+from nearsay.data.content_order import as_met
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
 from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError

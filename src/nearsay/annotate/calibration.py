@@ -18,7 +18,8 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from nearsay.annotate.sigmoid_fit import FAINT, RIDGE, Evaluation, least_log_loss, word_sigmoids
-from nearsay.core.arrays import as_met, row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.data.content_order import as_met
 from nearsay.errors import InputError
 
 # Pairs of row and word whose columns are held at once.

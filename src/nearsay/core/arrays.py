@@ -183,17 +183,6 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def as_met(values: np.ndarray) -> np.ndarray:
-    """A number for each different value: 0 for the first that is met, 1 for the next one.
-
-    >>> as_met(np.array([7, 7, 3, 9, 3]))
-    array([0, 0, 1, 2, 1])
-    """
-    _, first, number = np.unique(values, return_index=True, return_inverse=True)
-    numbers: np.ndarray = np.argsort(np.argsort(first))[number]
-    return numbers
-
-
 def places_among(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The index of each label in the classes, −1 for other labels: an array of the shape of ``labels``.
 

@@ -128,3 +128,14 @@ def _bits(block: np.ndarray) -> np.ndarray:
     block = np.where(np.isnan(block), np.nan, block + 0.0)
     bits = block.view(np.uint64)
     return bits ^ (bits >> np.uint64(32))
+
+
+def as_met(values: np.ndarray) -> np.ndarray:
+    """A number for each different value: 0 for the first that is met, 1 for the next one.
+
+    >>> as_met(np.array([7, 7, 3, 9, 3]))
+    array([0, 0, 1, 2, 1])
+    """
+    _, first, number = np.unique(values, return_index=True, return_inverse=True)
+    numbers: np.ndarray = np.argsort(np.argsort(first))[number]
+    return numbers

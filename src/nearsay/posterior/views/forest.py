@@ -20,8 +20,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from nearsay.core.arrays import as_met, evenly, row_blocks
+from nearsay.core.arrays import evenly, row_blocks
 from nearsay.core.parallel import in_parallel
+from nearsay.data.content_order import as_met
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps

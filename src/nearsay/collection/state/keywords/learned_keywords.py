@@ -21,8 +21,9 @@ from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.collection.answers import Keyword
 from nearsay.collection.state.keywords.word_odds import WordOdds, WordPairs
 from nearsay.collection.state.live_views import LiveTransform
-from nearsay.core.arrays import as_met, evenly, within_range
+from nearsay.core.arrays import evenly, within_range
 from nearsay.core.parallel import one_blas_thread
+from nearsay.data.content_order import as_met
 from nearsay.data.keywords import Keywords
 from nearsay.distances.named import as_distance
 from nearsay.learn.keyword_projection import KeywordProjection, some_words
