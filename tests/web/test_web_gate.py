@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from http.cookiejar import CookieJar
 
 import httpx
 import numpy as np
@@ -112,7 +113,7 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(heaps):
 
 
 def test_pages_at_two_ports_of_one_machine_do_not_log_each_other_out(heaps):
-    jar = httpx.Cookies()  # a browser keeps cookies by host, whatever the port
+    jar = CookieJar()  # a browser keeps cookies by host, whatever the port
     ports = (8017, 8018)
     pages = [
         TestClient(make_app(heaps, f"{TOKEN}{port}"), base_url=f"http://localhost:{port}", cookies=jar)

@@ -21,8 +21,9 @@ from nearsay.web.content.questions import Question, RecentQuestions
 from nearsay.web.content.served_collection import ACCURACIES, ACCURACY, ServedCollection
 from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import safe_name
-from nearsay.web.parameters import FILE, NUMBER, SHARE, TEXT, PageRoute, Takes, fields_of, one_of, twins
+from nearsay.web.parameters import PageRoute, Takes, fields_of, twins
 from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.schema import FILE, NUMBER, SHARE, TEXT, one_of
 
 MOST_SUGGESTED = 20
 # Seconds to wait for the names of all items.
@@ -129,8 +130,10 @@ async def starting_data(request: Request) -> dict[str, Any]:
     """What the collection is, what to do next, and the form for a question."""
     served, caches = served_by(request), request.app.state.caches
     known = await served.run(overview_of, served, caches)
-    fields = None if wants_json(request) else await served.run(row_fields, served)
-    return {**known, "n_columns": served.collection.n_columns, "fields": fields, "columns_shown": COLUMNS_SHOWN}
+    known |= {"n_columns": served.collection.n_columns}
+    if wants_json(request):
+        return {**known, **await served.run(served.about)}
+    return {**known, "fields": await served.run(row_fields, served), "columns_shown": COLUMNS_SHOWN}
 
 
 async def find(request: Request) -> Response:

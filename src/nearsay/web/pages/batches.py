@@ -21,8 +21,9 @@ from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.review_queue import FORMATS, exported, settled, settled_items
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import MOST_FILES, answer_upload, keep_upload, read_pictures, read_rows, safe_name
-from nearsay.web.parameters import FILE, TEXT, PageRoute, Takes, one_of, several, twins
+from nearsay.web.parameters import PageRoute, Takes, twins
 from nearsay.web.rendering import author_of, check_writable, respond, served_by, wants_json
+from nearsay.web.schema import FILE, TEXT, one_of, several
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
 
 MOST_BATCHES = 8

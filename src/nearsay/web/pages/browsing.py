@@ -17,8 +17,9 @@ from nearsay.web.content.item_filters import STATES, ItemFilter, RowLabels, matc
 from nearsay.web.content.label_doubts import LabelDoubts
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, with_state
-from nearsay.web.parameters import NUMBER, PLACE, ROWS, SHARE, TEXT, YES, Takes, one_of, several, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
+from nearsay.web.schema import NUMBER, PLACE, ROWS, SHARE, TEXT, YES, one_of, several
 
 PAGE, CARDS = 60, 24
 # Of long lists of labels so many are suggested.
@@ -35,6 +36,11 @@ LABEL_MANY = Takes(
     form={"id": several(TEXT), "rows": ROWS, "label": TEXT, "sure": YES, "version": NUMBER, "back": TEXT},
     needed=("label",),
 )
+
+
+def rows_of(text: str | None) -> list[int]:
+    """Row numbers with commas between."""
+    return [] if text is None else list(map(int, text.split(",")))
 
 
 def caches_of(request: Request) -> PageCaches:
@@ -74,7 +80,7 @@ def _items(
 ) -> dict[str, Any]:
     group = query["group"]
     labels, tree = row_labels(served.collection), served.taxonomy
-    only = query["rows"] or (None if query["row"] is None else [query["row"]])
+    only = rows_of(query["rows"]) or (None if query["row"] is None else [query["row"]])
     if nothing:
         rows = np.empty(0, np.int64)
     elif only is not None:
@@ -244,7 +250,7 @@ def _label_many(served: ServedCollection, fields: dict[str, Any], who: str) -> d
     """Label items; refused if one of them was changed since ``version``, the one shown on the page."""
     store, label, version = served.collection.store, fields["label"].strip(), fields["version"]
     given = [store.item(id) for id in dict.fromkeys(fields["id"])]
-    items = {item["id"]: item for item in [*given, *store.items_of(fields["rows"] or [])]}
+    items = {item["id"]: item for item in [*given, *store.items_of(rows_of(fields["rows"]))]}
     ids = list(items)
     if not ids:
         raise InputError("No items are selected. Select some first.")

@@ -12,8 +12,9 @@ from nearsay.errors import InputError
 from nearsay.web.content.item_filters import RowLabels, row_labels
 from nearsay.web.content.served_collection import ServedCollection, with_state
 from nearsay.web.pages.browsing import caches_of, labels_to_choose, or_later
-from nearsay.web.parameters import PLACE, Takes, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import served_by
+from nearsay.web.schema import PLACE
 
 CARDS, TYPICAL = 24, 6
 GROUPS = Takes(query={"from": PLACE})

@@ -16,8 +16,9 @@ from nearsay.reports.evaluation import TARGET
 from nearsay.reports.svg_charts import case_table_svg, confusion_svg, curve_svg, reliability_svg
 from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.parameters import SHARE, Takes, share, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.schema import SHARE, share
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
 
 # Seconds until a page with the progress is shown instead.

@@ -15,8 +15,9 @@ from nearsay.errors import InputError
 from nearsay.web.content.questions import Question
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import Upload, free_id, keep_upload, stored_name
-from nearsay.web.parameters import NOTHING, TEXT, Takes, twins
+from nearsay.web.parameters import NOTHING, Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
+from nearsay.web.schema import TEXT
 from nearsay.web.server.jobs import Job, jobs_of
 
 PATIENCE = 1.0

@@ -12,8 +12,9 @@ from nearsay.web.content.item_filters import counts_by_label, row_labels
 from nearsay.web.content.map_layout import LAYOUTS, check_not_too_many, metrics_without_form
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages.browsing import SURE_UP_TO, caches_of, labels_to_choose
-from nearsay.web.parameters import PageRoute, Takes, one_of, twins
+from nearsay.web.parameters import PageRoute, Takes, twins
 from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.schema import one_of
 
 # Labels in the table below the map; the JSON twin has all.
 LABELS_LISTED = 200

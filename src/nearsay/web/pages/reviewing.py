@@ -14,8 +14,9 @@ from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.review_queue import SURE, check_label, least_sure, review_line, sure_of, to_review
 from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
 from nearsay.web.pages.batches import UploadedBatch
-from nearsay.web.parameters import NUMBER, PLACE, TEXT, Takes, one_of, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by
+from nearsay.web.schema import NUMBER, PLACE, TEXT, one_of
 
 SHOWN = 60
 REVIEW = Takes(query={"batch": TEXT, "last": NUMBER})
