@@ -11,7 +11,6 @@ import threading
 import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from http.cookiejar import CookieJar
 
 import httpx
 import numpy as np
@@ -113,17 +112,15 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(heaps):
 
 
 def test_pages_at_two_ports_of_one_machine_do_not_log_each_other_out(heaps):
-    jar = CookieJar()  # a browser keeps cookies by host, whatever the port
+    jar = {}  # a browser keeps cookies by host, whatever the port
     ports = (8017, 8018)
-    pages = [
-        TestClient(make_app(heaps, f"{TOKEN}{port}"), base_url=f"http://localhost:{port}", cookies=jar)
-        for port in ports
-    ]
+    pages = [TestClient(make_app(heaps, f"{TOKEN}{port}"), base_url=f"http://localhost:{port}") for port in ports]
     for port, page in zip(ports, pages, strict=True):
+        page.cookies.update(jar)
         page.get(f"/ask?token={TOKEN}{port}")
-        jar.update(page.cookies)
+        jar |= page.cookies
     for page in pages:
-        page.cookies = jar
+        page.cookies.update(jar)
         assert page.get("/ask").status_code == 200
 
 
