@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from nearsay.web.parameters import PageRoute
 from nearsay.web.rendering import respond
-from nearsay.web.schema import FILE, Schema, example_of, record, text
+from nearsay.web.schema import FILE, Schema, example_of, record, text, whole
 
 ERRORS = {
     "400": "A parameter cannot be used; ``error`` says why.",
@@ -23,7 +23,11 @@ ERRORS = {
     "413": "Too large.",
     "503": "The server is busy, or the collection cannot be used right now.",
 }
-ERROR = record({"error": text("accuracy must be a number from 0 to 1; got 'x'.")}, title="Error")
+ERROR = record(
+    {"error": text("accuracy must be a number from 0 to 1; got 'x'.")},
+    {"event": whole(1), "n_items": whole(1), "back": text("/history")},  # of an undo that needs ``sure``
+    "Error",
+)
 
 
 def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:

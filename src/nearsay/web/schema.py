@@ -82,6 +82,8 @@ def with_fields(schema: Schema, needed: Mapping[str, Schema], title: str = "") -
 ANY: Schema = {}
 TEXT, BOOL, FILE = text(), {"type": "boolean"}, text(format="binary")
 NUMBER, PLACE, SHARE = whole(1), whole(0), share()
+# A share as it was computed: rounding may take it a little beyond 1.
+PART: Schema = {"type": "number", "minimum": 0, "examples": [0.93]}
 REAL: Schema = {"type": "number", "examples": [0.25]}
 YES = one_of("yes")
 ROWS = text(
@@ -98,6 +100,10 @@ def check(name: str, value: Any, schema: Schema) -> None:
     Traceback (most recent call last):
     nearsay.errors.InputError: rows[1] must be a whole number of at least 0; got -2.
     """
+    if "anyOf" in schema:
+        wrong = [why for why in (_fault(name, value, each) for each in schema["anyOf"]) if why is not None]
+        if len(wrong) == len(schema["anyOf"]):
+            raise wrong[0]
     if "type" not in schema:
         return
     types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
@@ -117,6 +123,14 @@ def check(name: str, value: Any, schema: Schema) -> None:
             check(f"{name}[{place}]", each, items)
     elif isinstance(value, dict):
         _check_fields(name, value, schema)
+
+
+def _fault(name: str, value: Any, schema: Schema) -> InputError | None:
+    try:
+        check(name, value, schema)
+    except InputError as error:
+        return error
+    return None
 
 
 def _check_fields(name: str, value: dict[str, Any], schema: Schema) -> None:
@@ -184,6 +198,8 @@ def example_of(schema: Schema) -> Any:
     >>> example_of(record({"id": text("owl.png"), "shares": several(SHARE), "by": nullable(TEXT)}))
     {'id': 'owl.png', 'shares': [0.9], 'by': None}
     """
+    if "anyOf" in schema:
+        return example_of(schema["anyOf"][0])
     types = schema.get("type", "null")
     if "examples" in schema or "enum" in schema:
         return (schema.get("examples") or schema["enum"])[0]

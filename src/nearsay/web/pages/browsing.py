@@ -19,7 +19,37 @@ from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, with_state
 from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
-from nearsay.web.schema import NUMBER, PLACE, ROWS, SHARE, TEXT, YES, one_of, several
+from nearsay.web.schema import (
+    BOOL,
+    NUMBER,
+    PART,
+    PLACE,
+    REAL,
+    ROWS,
+    SHARE,
+    TEXT,
+    YES,
+    nullable,
+    one_of,
+    record,
+    several,
+    text,
+    whole,
+    with_fields,
+)
+from nearsay.web.shapes import (
+    COMPARISON,
+    ITEM,
+    LABEL,
+    LABELS,
+    LISTED,
+    NEIGHBOR,
+    NEXT,
+    NOTE,
+    SHOWN_ITEM,
+    SKETCH,
+    VERSION,
+)
 
 PAGE, CARDS = 60, 24
 # Of long lists of labels so many are suggested.
@@ -264,10 +294,44 @@ def _label_many(served: ServedCollection, fields: dict[str, Any], who: str) -> d
     return {"event": event, "items": len(ids), "label": label, "version": shown}
 
 
+PREDICTION = nullable(record({"answer": LABEL, "probability": PART, "label_probability": nullable(PART)}))
+WANTED = record({name: nullable(FILTERS[name]) for name in ("label", "node", "state", "below")} | {"differs": BOOL})
+ITEMS_GIVEN = record(
+    {
+        "items": several(with_fields(SHOWN_ITEM, {"prediction": PREDICTION}, "ListedItem")), "total": PLACE,
+        "after": whole(-1), "version": VERSION, "next": NEXT, "wanted": WANTED, "filters": text("label=owl"),
+        "selected": BOOL, "name": NOTE, "group": nullable(PLACE), "labels": LABELS, "nodes": several(TEXT),
+        "states": several(TEXT), "computing": BOOL, "why_none": NOTE,
+    }
+)  # fmt: skip
+MISTAKE = record(
+    {
+        "id": ITEM["properties"]["id"], "label": LABEL, "suggested": text("hawk"), "probability": PART,
+        "suggested_probability": PART, "text": TEXT, "item": SHOWN_ITEM, "comparison": COMPARISON,
+        "neighbors": several(with_fields(NEIGHBOR, {"sketch": SKETCH}, "DrawnNeighbor")),
+    },
+    title="Mistake",
+)  # fmt: skip
+PAIR = record(
+    {
+        "id": ITEM["properties"]["id"], "other": text("birds/owl-7.png"), "distance": REAL, "text": TEXT,
+        "label": nullable(LABEL), "other_label": nullable(LABEL), "items": several(SHOWN_ITEM),
+    },
+    title="Duplicate",
+)  # fmt: skip
+TO_LABEL = record(
+    {
+        "id": ITEM["properties"]["id"], "guess": nullable(LABEL), "probability": nullable(PART), "text": TEXT,
+        "novelty": nullable(PART), "n_like": nullable(NUMBER), "item": SHOWN_ITEM,
+    },
+    title="ToLabel",
+)  # fmt: skip
+LABELED = record({"event": NUMBER, "items": NUMBER, "label": LABEL, "version": VERSION})
+
 ROUTES = [
-    *twins("/items", items, ITEMS),
-    *twins("/mistakes", mistakes, FROM),
-    *twins("/duplicates", duplicates, FROM),
-    *twins("/next", label_next, FROM),
-    *twins("/label-many", label_many, LABEL_MANY, "POST"),
+    *twins("/items", items, ITEMS, gives=ITEMS_GIVEN),
+    *twins("/mistakes", mistakes, FROM, gives=record({"mistakes": several(MISTAKE), **LISTED})),
+    *twins("/duplicates", duplicates, FROM, gives=record({"duplicates": several(PAIR), **LISTED})),
+    *twins("/next", label_next, FROM, gives=record({"to_label": several(TO_LABEL), **LISTED})),
+    *twins("/label-many", label_many, LABEL_MANY, "POST", gives=LABELED),
 ]

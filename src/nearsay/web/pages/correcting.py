@@ -13,7 +13,8 @@ from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.parameters import Takes, fields_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, page_here, respond, served_by
-from nearsay.web.schema import NUMBER, PLACE, TEXT, YES, one_of
+from nearsay.web.schema import NUMBER, PLACE, TEXT, YES, nullable, one_of, record, several, text
+from nearsay.web.shapes import ANSWERS_SEEN, CHANGED, EVENT_GIVEN, ID, LABEL, NEXT
 
 EVENTS_SHOWN = 100
 # Items of an event that are named.
@@ -151,8 +152,20 @@ def _history(served: ServedCollection, query: dict[str, Any]) -> dict[str, Any]:
     return {"events": shown, "next": f"?before={first + 1}" if after < first < last else None}
 
 
+CHANGE_GIVEN = record(CHANGED["properties"] | {"see": text("/ask?id=birds%2Fowl-3.png")}, {"answers": ANSWERS_SEEN})
+COUNTED = record({"before": nullable(LABEL), "after": nullable(LABEL), "n_items": PLACE})
+EVENT = record(
+    {
+        "number": NUMBER, "kind": text("relabel"), "when": text("2026-03-04T05:06:07.8+00:00"), "by": text("person"),
+        "who": text("ada"), "undoes": nullable(NUMBER), "undone_by": nullable(NUMBER), "n_items": PLACE,
+        "labels": several(COUNTED), "text": TEXT, "what": text("relabel 1 item 'owl' → 'chick'"), "items": several(ID),
+    },
+    title="Event",
+)  # fmt: skip
+EVENTS = record({"events": several(EVENT), "next": NEXT})
+
 ROUTES = [
-    *twins("/change", change, CHANGE, "POST"),
-    *twins("/undo", undo, UNDO, "POST"),
-    *twins("/history", history, HISTORY),
+    *twins("/change", change, CHANGE, "POST", gives=CHANGE_GIVEN),
+    *twins("/undo", undo, UNDO, "POST", gives=EVENT_GIVEN),
+    *twins("/history", history, HISTORY, gives=EVENTS),
 ]
