@@ -169,19 +169,20 @@ async def mistakes(request: Request) -> Response:
 
 
 def _mistake(served: ServedCollection, each: Any) -> dict[str, Any] | None:
+    """A mistake with its item and its neighbors, as far as they are still there."""
     item = _item(served, each.id)
     if item is None or item["label"] != each.label:
         return None
     table = served.table_rows
-    near = [served.item(neighbor.id)["row"] for neighbor in each.neighbors]
+    known = [(neighbor, its) for neighbor in each.neighbors if (its := _item(served, neighbor.id)) is not None]
+    near = [its["row"] for _, its in known]
     drawn = [{"row": row} for row in near]
     served.add_sketches(drawn)
     comparison = None
     if table is not None:
         comparison = table.comparison(table.cells_of([item["row"]])[0], table.cells_of(near), COLUMNS_SHOWN)
     neighbors = [
-        {**neighbor._asdict(), "sketch": drawing["sketch"]}
-        for neighbor, drawing in zip(each.neighbors, drawn, strict=True)
+        {**neighbor._asdict(), "sketch": drawing["sketch"]} for (neighbor, _), drawing in zip(known, drawn, strict=True)
     ]
     return {**each.to_dict(), "item": item, "neighbors": neighbors, "comparison": comparison}
 
