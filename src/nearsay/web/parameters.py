@@ -136,9 +136,11 @@ class PageRoute(Route):
         await super().handle(scope, receive, send)
 
 
-def twins(path: str, handler: Callable[..., Any], takes: Takes = NOTHING, *more: str, **named: Any) -> list[PageRoute]:
+def twins(
+    path: str, handler: Callable[..., Any], takes: Takes = NOTHING, method: str = "GET", **named: Any
+) -> list[PageRoute]:
     """A page and its JSON twin, which must come first where the path ends in a parameter; arguments of PageRoute.
 
     ``role`` is what a token must allow: by default "read" for what is read, "label" for what is sent.
     """
-    return [PageRoute(path + ending, handler, takes, *more, **named) for ending in (".json", "")]
+    return [PageRoute(path + ending, handler, takes, method, **named) for ending in (".json", "")]

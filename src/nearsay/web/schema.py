@@ -18,7 +18,14 @@ Schema = dict[str, Any]
 SHOWN = 40  # letters of a wrong value that an error quotes
 DIGITS = 15
 LARGEST = sys.float_info.max
-TYPES = {"string": str, "number": (int, float), "integer": int, "array": list, "object": dict, "boolean": bool}
+TYPES: dict[str, Any] = {
+    "string": str,
+    "number": (int, float),
+    "integer": int,
+    "array": list,
+    "object": dict,
+    "boolean": bool,
+}
 IN_WORDS = {"string": "a text", "array": "a list", "object": "an object", "boolean": "true or false"}
 
 
