@@ -167,18 +167,18 @@ class RemoteCollection:
             content = path.read_bytes()
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error}.") from error
-        asked = self._send("POST", "/ask", safe=True, files={"picture": (path.name, content)})
+        about = self._send("POST", "/ask", safe=True, files={"picture": (path.name, content)})
         if accuracy is not None:
-            asked = self._read("/ask", question=asked["question"]["key"], accuracy=accuracy)
-        answer: dict[str, Any] = {**asked["answer"], "path": str(path)}
+            about = self._read("/ask", question=about["question"]["key"], accuracy=accuracy)
+        answer: dict[str, Any] = {**about["answer"], "path": str(path)}
         return answer
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first."""
-        found = _first(self._pages("/mistakes", "mistakes"), n)
+        listed = _first(self._pages("/mistakes", "mistakes"), n)
         return [
             _made(Mistake, {**each, "neighbors": [_made(NeighborVote, near) for near in each["neighbors"]]})
-            for each in found
+            for each in listed
         ]
 
     def near_duplicates(self, n: int | None = None) -> list[Duplicate]:
@@ -269,9 +269,9 @@ class RemoteCollection:
 
     # ------------------------------------------------------------ requests
 
-    def _pages(self, path: str, name: str, asked: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    def _pages(self, path: str, name: str, filters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """What a list of several pages holds, as soon as it is computed."""
-        query, until = {**(asked or {})}, time.monotonic() + self.patience
+        query, until = {**(filters or {})}, time.monotonic() + self.patience
         while True:
             page = self._read(path, **query)
             if page.get("computing"):
@@ -305,14 +305,14 @@ class RemoteCollection:
                     ) from error
             else:
                 if answer.status_code != 503 or not safe or left == 0:
-                    return _checked(answer)
+                    return _data_of(answer)
                 pause = max(pause, min(_seconds(answer.headers.get("retry-after")), 10.0))
             time.sleep(pause)
             pause *= 2
         raise AssertionError("the last try returns or raises")
 
 
-def _checked(answer: Any) -> dict[str, Any]:
+def _data_of(answer: Any) -> dict[str, Any]:
     """The data of an answer; its error as an exception."""
     try:
         data = answer.json()
@@ -356,5 +356,5 @@ def _made(kind: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     return kind(**{name: values[name] for name in fields})
 
 
-def _first(found: Iterator[dict[str, Any]], n: int | None) -> list[dict[str, Any]]:
-    return [each for _, each in zip(range(10**9 if n is None else n), found, strict=False)]
+def _first(items: Iterator[dict[str, Any]], n: int | None) -> list[dict[str, Any]]:
+    return [each for _, each in zip(range(10**9 if n is None else n), items, strict=False)]
