@@ -92,8 +92,8 @@ LISTED: dict[str, Schema] = {
     "total": PLACE, "first": PLACE, "next": NEXT, "computing": BOOL, "labels": LABELS, "why_none": NOTE,
 }  # fmt: skip
 SHORT = record({name: ANSWER["properties"][name] for name in ("label", "probability", "node", "node_word")})
-ANSWERS_SEEN = record({"before": SHORT, "after": SHORT, "shares": several({"type": "array", "items": ANY})})
-CHANGE_SEEN = with_fields(
-    ANSWERS_SEEN,
+ANSWERS_SHOWN = record({"before": SHORT, "after": SHORT, "shares": several({"type": "array", "items": ANY})})
+CHANGE_SHOWN = with_fields(
+    ANSWERS_SHOWN,
     {"event": NUMBER, "query": {"type": "object"}, "item": several(nullable(DETAILED))},
 )

@@ -40,7 +40,7 @@ from nearsay.web.schema import (
 )
 from nearsay.web.shapes import (
     ANSWER,
-    CHANGE_SEEN,
+    CHANGE_SHOWN,
     COMPARISON,
     DETAILED,
     ID,
@@ -278,27 +278,29 @@ START = record(
     },
     title="Start",
 )  # fmt: skip
-SEEN = record(
+SHOWN_NEIGHBOR = record(
     {**NEIGHBOR["properties"], **{name: ITEM["properties"][name] for name in ("state", "confirmed", "by", "keywords")},
      "agrees": BOOL, "compared": NOTE},
     title="SeenNeighbor",
 )  # fmt: skip
 ABOUT = record(
     {
-        "accuracy": PART, "accuracies": several(PART), "item": nullable(DETAILED), "changed": nullable(CHANGE_SEEN),
+        "accuracy": PART, "accuracies": several(PART), "item": nullable(DETAILED), "changed": nullable(CHANGE_SHOWN),
         "question": nullable(record({"key": KEY, "name": TEXT, "picture": BOOL, "text": NOTE})), "answer": ANSWER,
-        "neighbors": several(SEEN), "sketches": several(SKETCH), "comparison": COMPARISON,
+        "neighbors": several(SHOWN_NEIGHBOR), "sketches": several(SKETCH), "comparison": COMPARISON,
     },
     title="About",
 )  # fmt: skip
-ASKED = {"anyOf": [record({"question": record({"key": KEY}), "answer": ANSWER}), record({"id": ID, "answer": ANSWER})]}
-FOUND = record({"ids": several(ID), "items": several(record({"id": ID, "name": TEXT}))})
+ASK_GIVEN = {
+    "anyOf": [record({"question": record({"key": KEY}), "answer": ANSWER}), record({"id": ID, "answer": ANSWER})]
+}
+FIND_GIVEN = record({"ids": several(ID), "items": several(record({"id": ID, "name": TEXT}))})
 
 ROUTES = [
     PageRoute("/", ask, ASK),
     *twins("/ask", ask, ASK, gives={"anyOf": [ABOUT, START]}),
-    *twins("/ask", put_question, QUESTION, "POST", role="read", gives=ASKED),
-    PageRoute("/find.json", find, SEARCH, gives=FOUND),
+    *twins("/ask", put_question, QUESTION, "POST", role="read", gives=ASK_GIVEN),
+    PageRoute("/find.json", find, SEARCH, gives=FIND_GIVEN),
     PageRoute("/labels.json", labels, SEARCH, gives=record({"labels": LABELS})),
     PageRoute("/picture", picture, PICTURE),
 ]

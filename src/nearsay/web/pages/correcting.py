@@ -14,7 +14,7 @@ from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.parameters import Takes, fields_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, page_here, respond, served_by
 from nearsay.web.schema import NUMBER, PLACE, TEXT, YES, nullable, one_of, record, several, text
-from nearsay.web.shapes import ANSWERS_SEEN, CHANGED, EVENT_GIVEN, ID, LABEL, NEXT
+from nearsay.web.shapes import ANSWERS_SHOWN, CHANGED, EVENT_GIVEN, ID, LABEL, NEXT
 
 EVENTS_SHOWN = 100
 # Items of an event that are named.
@@ -152,7 +152,7 @@ def _history(served: ServedCollection, query: dict[str, Any]) -> dict[str, Any]:
     return {"events": shown, "next": f"?before={first + 1}" if after < first < last else None}
 
 
-CHANGE_GIVEN = record(CHANGED["properties"] | {"see": text("/ask?id=birds%2Fowl-3.png")}, {"answers": ANSWERS_SEEN})
+CHANGE_GIVEN = record(CHANGED["properties"] | {"see": text("/ask?id=birds%2Fowl-3.png")}, {"answers": ANSWERS_SHOWN})
 COUNTED = record({"before": nullable(LABEL), "after": nullable(LABEL), "n_items": PLACE})
 EVENT = record(
     {
