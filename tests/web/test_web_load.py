@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import time
@@ -139,6 +140,19 @@ def test_scripts_are_kept_by_the_browser_until_they_change(heaps):
     assert (again.status_code, again.content) == (304, b"")
     assert client.get("/static/nearsay.css", headers=tag).status_code == 200
     assert "no-store" not in first.headers["cache-control"]
+
+
+@pytest.mark.parametrize("path", ["/", "/ask?id=row 3", "/items", "/next", "/history"])
+def test_what_a_phone_must_load_before_it_shows_a_page_takes_less_than_a_second(heaps, path):
+    """On a slow line (200 kB and 7 round trips a second): the page, and beside each other the style sheets it names."""
+    client = client_of(heaps)
+    page = client.get(path)
+    sheets = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page.text)
+    assert sheets
+    assert '<script src="' not in page.text, "scripts that are no modules hold the page up"
+    n_bytes = sum(int(client.get(each).headers["content-length"]) for each in (path, *sheets))
+    round_trips = 3  # the connection, the page, the style sheets
+    assert round_trips * 0.15 + n_bytes / 200_000 < 1
 
 
 @pytest.mark.parametrize("name", ["nowhere.js", "../app.py", "..%2Fapp.py", "%2Fetc%2Fpasswd", ""])
