@@ -538,7 +538,7 @@ def fuzzed(collection, n, real):
                         for name in known.keys() & part.keys():
                             part[name] = [known[name]] if isinstance(part[name], list) else known[name]
                         part.pop("state", None)
-                answer = case.call(headers=headers)
+                answer = case.call(headers=headers, timeout=60)
                 seen[case.operation.label, answer.status_code] += 1
                 # Jobs may be refused, since few may wait; nothing else may.
                 fine = answer.status_code < 500 or "jobs are running" in answer.text
