@@ -126,12 +126,7 @@ def _read_groups(part: Any, n_rows: int) -> np.ndarray:
         held = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         if sum(held[groups.start : groups.stop]) != n_rows:
             raise StorageError(f"{part.file} has other row groups than when the rows were opened. Open them anew.")
-        try:
-            table = file.read_row_groups(list(groups), columns=columns)
-        except Exception as error:  # pyarrow raises many kinds
-            raise InputError(
-                f"{part.file}: row groups {groups.start} to {groups.stop - 1} are damaged ({error})."
-            ) from error
+        table = file.read_row_groups(list(groups), columns=columns)
     return arrow_rows.as_rows(table, columns, part.n_columns, part.dtype, _row_of(part.file, held, groups.start))
 
 
