@@ -14,12 +14,16 @@ import pytest
 uvicorn = pytest.importorskip("uvicorn")
 pytest.importorskip("multipart")
 from PIL import Image  # noqa: E402
+from starlette.routing import Match  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
 from nearsay.cli.serving import listening  # noqa: E402
 from nearsay.collection import LiveCollection  # noqa: E402
 from nearsay.collection.ingest.image_description import SETTING, Description  # noqa: E402
 from nearsay.web.app import make_app  # noqa: E402
+from nearsay.web.openapi import ERROR  # noqa: E402
+from nearsay.web.parameters import PageRoute  # noqa: E402
+from nearsay.web.schema import check  # noqa: E402
 
 TOKEN = "a-token-of-the-tests"
 CHROMIUM = Path("/usr/bin/chromium")
@@ -72,10 +76,22 @@ def numbers_collection(folder, n=40):
     return collection
 
 
+class CheckingClient(TestClient):
+    """Compares every answer in JSON with what the OpenAPI document says of its route."""
+
+    def request(self, method, url, **content):
+        answer = super().request(method, url, **content)
+        scope = {"type": "http", "method": answer.request.method, "path": answer.request.url.path}
+        route = next((each for each in self.app.routes if each.matches(scope)[0] == Match.FULL), None)
+        if isinstance(route, PageRoute) and answer.headers.get("content-type") == "application/json":
+            check("the answer", answer.json(), route.gives if answer.status_code < 300 else ERROR)
+        return answer
+
+
 def client_of(collection, token=TOKEN, **options):
     """A client that has the token."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return TestClient(make_app(collection, token), base_url="http://localhost", headers=headers, **options)
+    return CheckingClient(make_app(collection, token), base_url="http://localhost", headers=headers, **options)
 
 
 @contextmanager

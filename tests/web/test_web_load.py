@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import time
@@ -16,6 +17,7 @@ from nearsay.collection import LiveCollection
 from nearsay.core.compiling import forced
 from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.web import rendering
+from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.server import static_files
 from tests.served_collections import TOKEN, client_of, numbers_collection, served
@@ -138,9 +140,34 @@ def test_scripts_are_kept_by_the_browser_until_they_change(heaps):
     assert "no-store" not in first.headers["cache-control"]
 
 
+@pytest.mark.parametrize("path", ["/", "/ask?id=row 3", "/items", "/next", "/history"])
+def test_what_a_phone_must_load_before_it_shows_a_page_takes_less_than_a_second(heaps, path):
+    """On a slow line (200 kB and 7 round trips a second): the page, and beside each other the style sheets it names."""
+    client = client_of(heaps)
+    page = client.get(path)
+    sheets = re.findall(r'<link rel="stylesheet" href="([^"]+)"', page.text)
+    assert sheets
+    assert '<script src="' not in page.text, "scripts that are no modules hold the page up"
+    n_bytes = sum(int(client.get(each).headers["content-length"]) for each in (path, *sheets))
+    round_trips = 3  # the connection, the page, the style sheets
+    assert round_trips * 0.15 + n_bytes / 200_000 < 1
+
+
 @pytest.mark.parametrize("name", ["nowhere.js", "../app.py", "..%2Fapp.py", "%2Fetc%2Fpasswd", ""])
 def test_nothing_but_the_files_of_the_page_is_to_be_had(heaps, name):
     assert client_of(heaps).get(f"/static/{name}").status_code == 404
+
+
+def test_a_neighbor_that_is_forgotten_while_mistakes_are_listed_is_left_out(heaps):
+    heaps.relabel(["row 4"], ["other"])
+    client = client_of(heaps)
+    (listed,) = [each for each in heaps.likely_mistakes() if each.id == "row 4"]
+    client.app.state.caches.mistakes = BackgroundCache(lambda: 0, lambda: [listed])
+    gone, *left = [each.id for each in listed.neighbors]
+    heaps.forget([gone])
+    (shown,) = client.get("/mistakes.json").json()["mistakes"]
+    assert [each["id"] for each in shown["neighbors"]] == left
+    assert client.get("/mistakes").status_code == 200
 
 
 # ------------------------------------------------------------------ two tabs

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -438,10 +439,10 @@ class LiveCollection:
             record_of(cases, right) if cases else None,
         )  # fmt: skip
 
-    def history(self, after: int = 0) -> list[Event]:
-        """All events after this one, the oldest first, each with the undo that took it back, if any."""
+    def history(self, after: int = 0, n: int | None = None) -> list[Event]:
+        """All events after this one, or the next ``n``, the oldest first, each with the undo that took it back."""
         undone = self.store.undone()
-        return [replace(event, undone_by=undone.get(event.number)) for event in self.store.events(after)]
+        return [replace(event, undone_by=undone.get(event.number)) for event in islice(self.store.events(after), n)]
 
     def labels_by_row(self) -> tuple[int, list[str], np.ndarray, np.ndarray, np.ndarray]:
         """The version, all labels ever used, and by row: the place of its label among them or −1, alive, confirmed."""

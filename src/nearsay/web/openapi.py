@@ -1,4 +1,4 @@
-"""An OpenAPI document of the JSON addresses, made from the routes and their parameters."""
+"""An OpenAPI document of the JSON addresses, made from the routes, what they take and what they give."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from nearsay.web.parameters import FILE, PageRoute
+from nearsay.web.parameters import PageRoute
 from nearsay.web.rendering import respond
+from nearsay.web.schema import FILE, Schema, example_of, record, text, whole
 
 ERRORS = {
     "400": "A parameter cannot be used; ``error`` says why.",
@@ -22,52 +23,74 @@ ERRORS = {
     "413": "Too large.",
     "503": "The server is busy, or the collection cannot be used right now.",
 }
+ERROR = record(
+    {"error": text("accuracy must be a number from 0 to 1; got 'x'.")},
+    {"event": whole(1), "n_items": whole(1), "back": text("/history")},  # of an undo that needs ``sure``
+    "Error",
+)
 
 
 def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     """The OpenAPI document of the routes that answer in JSON."""
     paths: dict[str, dict[str, Any]] = {}
+    named: dict[str, Schema] = {}
     for route in routes:
         if isinstance(route, PageRoute) and route.path.endswith(".json"):
             for method in sorted((route.methods or set()) - {"HEAD"}):
-                paths.setdefault(route.path, {})[method.lower()] = _operation(route)
+                paths.setdefault(route.path, {})[method.lower()] = _operation(route, named)
     return {
         "openapi": "3.1.0",
         "info": {"title": "nearsay", "version": "1", "description": "Query and correct a labeled collection."},
         "security": [{"token": []}],
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, "schemas": named},
         "paths": paths,
     }
 
 
-def _operation(route: PageRoute) -> dict[str, Any]:
-    takes, text = route.takes, {"type": "string"}
-    in_path = [_parameter(name, "path", text) for name in re.findall(r"{(\w+)}", route.path)]
+def _operation(route: PageRoute, named: dict[str, Schema]) -> dict[str, Any]:
+    takes, gives = route.takes, route.gives
+    in_path = [_parameter(name, "path", text("no-such-key")) for name in re.findall(r"{(\w+)}", route.path)]
+    good = {"200": _json("The data of the page.", gives, named)}
+    if gives.get("properties", {}).keys() & {"computing", "job"}:
+        good["202"] = _json("Being computed; try again.", gives, named)
     operation: dict[str, Any] = {
         "summary": (route.endpoint.__doc__ or route.path).strip().splitlines()[0],
-        "parameters": [*in_path, *(_parameter(name, "query", kind.schema) for name, kind in takes.query.items())],
-        "responses": {
-            "200": _json("The data of the page.", {"type": "object"}),
-            "202": _json("Being computed; try again.", {"type": "object"}),
-            **{status: _json(why, {}) for status, why in ERRORS.items()},
-        },
+        "parameters": [*in_path, *(_parameter(name, "query", schema) for name, schema in takes.query.items())],
+        "responses": {**good, **{status: _json(why, ERROR, named) for status, why in ERRORS.items()}},
     }
-    if takes.form:
-        properties = {name: kind.schema for name, kind in takes.form.items()}
-        schema = {"type": "object", "properties": properties, "required": list(takes.needed)}
-        has_files = any(FILE.schema in (each, each.get("items")) for each in properties.values())
+    if takes.form or takes.body:
+        schema = takes.body or {"type": "object", "properties": {**takes.form}, "required": list(takes.needed)}
+        has_files = any(FILE in (each, each.get("items")) for each in takes.form.values())
         form = "multipart/form-data" if has_files else "application/x-www-form-urlencoded"
-        media = ["application/json"] if takes.is_json else [form, "application/json"]
-        operation["requestBody"] = {"required": True, "content": {each: {"schema": schema} for each in media}}
+        media = ["application/json"] if takes.body else [form, "application/json"]
+        content = _media(schema, named)
+        operation["requestBody"] = {"required": True, "content": dict.fromkeys(media, content)}
     return operation
 
 
-def _parameter(name: str, place: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
     return {"name": name, "in": place, "required": place == "path", "schema": schema}
 
 
-def _json(why: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": why, "content": {"application/json": {"schema": schema}}}
+def _json(why: str, schema: Schema, named: dict[str, Schema]) -> dict[str, Any]:
+    return {"description": why, "content": {"application/json": _media(schema, named)}}
+
+
+def _media(schema: Schema, named: dict[str, Schema]) -> dict[str, Any]:
+    return {"schema": _by_name(schema, named), "example": example_of(schema)}
+
+
+def _by_name(schema: Any, named: dict[str, Schema]) -> Any:
+    """The schema with those that have a title by name, which are collected."""
+    if isinstance(schema, list):
+        return [_by_name(each, named) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: value if name == "examples" else _by_name(value, named) for name, value in schema.items()}
+    if not isinstance(made.get("title"), str):
+        return made
+    named[made["title"]] = made
+    return {"$ref": f"#/components/schemas/{made['title']}"}
 
 
 async def openapi(request: Request) -> Response:

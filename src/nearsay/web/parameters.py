@@ -1,4 +1,4 @@
-"""The parameters of every address: parsed and checked for the handlers, described for OpenAPI, from one place.
+"""Routes that know what they take and give: parsed and checked for the handlers, described for OpenAPI.
 
 Takes(query, form) ──┬──► read_query, read_form ──► values that handlers use, or InputError
                      └──► PageRoute.takes ────────► openapi.document
@@ -10,92 +10,19 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
 from nearsay.web.access import ACCESS, ROUTE, Forbidden
+from nearsay.web.schema import ANY, Schema, check, from_text
 
-SHOWN = 40  # letters of a wrong value that an error quotes
-DIGITS = 15
 # Values of a JSON object, those of lists one by one.
 MOST_VALUES = 100_000
-
-
-class ParameterKind(NamedTuple):
-    """What a parameter may be: its JSON schema, and how (name, text) becomes a value."""
-
-    schema: dict[str, Any]
-    parse: Callable[[str, str], Any]
-    is_list: bool = False
-
-
-def share(low: float = 0, high: float = 1) -> ParameterKind:
-    """A number in a range.
-
-    >>> share().parse("accuracy", "0.9")
-    0.9
-    """
-
-    def parse(name: str, text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not low <= value <= high:
-            raise InputError(f"{name} must be a number from {low:g} to {high:g}; got {text[:SHOWN]!r}.")
-        return value
-
-    return ParameterKind({"type": "number", "minimum": low, "maximum": high}, parse)
-
-
-def whole(least: int) -> ParameterKind:
-    """A whole number."""
-
-    def parse(name: str, text: str) -> int:
-        if not _is_whole(text) or int(text) < least:
-            raise InputError(f"{name} must be a whole number of at least {least}; got {text[:SHOWN]!r}.")
-        return int(text)
-
-    return ParameterKind({"type": "integer", "minimum": least}, parse)
-
-
-def one_of(*words: str) -> ParameterKind:
-    """One of these words."""
-
-    def parse(name: str, text: str) -> str:
-        if text not in words:
-            raise unknown_name(name, text[:SHOWN], words)
-        return text
-
-    return ParameterKind({"type": "string", "enum": list(words)}, parse)
-
-
-def several(kind: ParameterKind) -> ParameterKind:
-    """A list: the name comes once for each value."""
-    return ParameterKind({"type": "array", "items": kind.schema}, kind.parse, is_list=True)
-
-
-def _parse_rows(name: str, text: str) -> list[int]:
-    cells = text.split(",")
-    if not all(map(_is_whole, cells)):
-        raise InputError(f"{name} must be whole numbers of at least 0 with commas between; got {text[:SHOWN]!r}.")
-    return [int(cell) for cell in cells]
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= DIGITS
-
-
-TEXT = ParameterKind({"type": "string"}, lambda name, text: text)
-FILE = ParameterKind({"type": "string", "format": "binary"}, lambda name, text: text)
-NUMBER, PLACE, SHARE = whole(1), whole(0), share()
-ROWS = ParameterKind({"type": "string", "pattern": f"^[0-9]{{1,{DIGITS}}}(,[0-9]{{1,{DIGITS}}})*$"}, _parse_rows)
-YES = one_of("yes")
 
 
 @asynccontextmanager
@@ -117,12 +44,16 @@ async def fields_of(request: Request, *, max_files: int = 0, max_fields: int = 2
 async def read_json(request: Request) -> dict[str, Any]:
     """The JSON object of a body; an error says what came instead."""
     try:
-        body = json.loads(await request.body())
+        body = json.loads(await request.body(), parse_constant=_not_a_number)
     except (ValueError, RecursionError):
         raise InputError("The body is not JSON.") from None
     if not isinstance(body, dict):
         raise InputError(f"The body must be a JSON object; got {type(body).__name__}.")
     return body
+
+
+def _not_a_number(constant: str) -> None:
+    raise ValueError(constant)  # NaN and infinities are no JSON
 
 
 def _as_fields(name: str, value: Any) -> list[tuple[str, str]]:
@@ -135,16 +66,17 @@ def _as_fields(name: str, value: Any) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Takes:
-    """The parameters of an address: in its query, and in the form that is sent to it.
+    """The parameters of an address: in its query, and in the form, or the JSON ``body``, that is sent to it.
 
+    >>> from nearsay.web.schema import SHARE, TEXT
     >>> Takes({"accuracy": SHARE, "id": TEXT}).parse({"accuracy": "0.5"})
     {'accuracy': 0.5, 'id': None}
     """
 
-    query: Mapping[str, ParameterKind] = field(default_factory=dict)
-    form: Mapping[str, ParameterKind] = field(default_factory=dict)
+    query: Mapping[str, Schema] = field(default_factory=dict)
+    form: Mapping[str, Schema] = field(default_factory=dict)
     needed: tuple[str, ...] = ()
-    is_json: bool = False
+    body: Schema | None = None
 
     def read_query(self, request: Request) -> dict[str, Any]:
         """Every query parameter by name, None where it is left out."""
@@ -155,16 +87,22 @@ class Takes:
         async with fields_of(request, max_fields=max_fields) as form:
             return self.parse(form)
 
+    async def read_body(self, request: Request) -> dict[str, Any]:
+        """A JSON body that is as described."""
+        body = await read_json(request)
+        check("body", body, self.body or ANY)
+        return body
+
     def parse(self, given: Mapping[str, Any] | FormData) -> dict[str, Any]:
         """Values by name; a field that is empty counts as left out."""
         values: dict[str, Any] = {}
-        for name, kind in {**self.query, **self.form}.items():
-            if kind.is_list:
+        for name, schema in {**self.query, **self.form}.items():
+            if schema["type"] == "array":
                 texts = given.getlist(name) if isinstance(given, FormData) else []
-                values[name] = [kind.parse(name, str(text)) for text in texts]
+                values[name] = [from_text(name, str(text), schema["items"]) for text in texts]
             else:
                 text = given.get(name)
-                values[name] = None if text is None or text == "" else kind.parse(name, str(text))
+                values[name] = None if text is None or text == "" else from_text(name, str(text), schema)
         for name in self.needed:
             if values[name] is None or values[name] == []:
                 raise InputError(f"{name} is missing.")
@@ -175,7 +113,7 @@ NOTHING = Takes()
 
 
 class PageRoute(Route):
-    """A route that knows its parameters."""
+    """A route that knows its parameters, and the JSON it gives."""
 
     def __init__(
         self,
@@ -184,9 +122,10 @@ class PageRoute(Route):
         takes: Takes = NOTHING,
         method: str = "GET",
         role: str | None = None,
+        gives: Schema = ANY,
     ) -> None:
         super().__init__(path, handler, methods=[method])
-        self.takes = takes
+        self.takes, self.gives = takes, gives
         self.role = role or ("read" if method == "GET" else "label")
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -198,10 +137,10 @@ class PageRoute(Route):
 
 
 def twins(
-    path: str, handler: Callable[..., Any], takes: Takes = NOTHING, method: str = "GET", role: str | None = None
+    path: str, handler: Callable[..., Any], takes: Takes = NOTHING, method: str = "GET", **named: Any
 ) -> list[PageRoute]:
-    """A page and its JSON twin, which must come first where the path ends in a parameter.
+    """A page and its JSON twin, which must come first where the path ends in a parameter; arguments of PageRoute.
 
     ``role`` is what a token must allow: by default "read" for what is read, "label" for what is sent.
     """
-    return [PageRoute(path + ending, handler, takes, method, role) for ending in (".json", "")]
+    return [PageRoute(path + ending, handler, takes, method, **named) for ending in (".json", "")]

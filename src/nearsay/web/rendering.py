@@ -128,7 +128,18 @@ def breakable(name: str) -> Markup:
     return Markup("<wbr>").join(escape(part) for part in parts)
 
 
-templates.filters |= {"apart": apart, "breakable": breakable}
+def isolated(text: str) -> Markup:
+    """A text whose quoted names do not turn what follows them around when they are written from right to left.
+
+    >>> isolated("20 'owl' & 'ape'")
+    Markup("20 '<bdi>owl</bdi>' &amp; '<bdi>ape</bdi>'")
+    """
+    parts = re.split(r"'([^']*)'", text)
+    quoted = Markup("'<bdi>{}</bdi>'")
+    return Markup("").join(quoted.format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+
+
+templates.filters |= {"apart": apart, "breakable": breakable, "isolated": isolated}
 templates.filters |= {"percent": percent, "likely": likely, "shortened": shortened, "spark": spark}
 templates.filters |= {"excerpt": excerpt, "marked": marked}
 

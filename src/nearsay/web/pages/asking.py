@@ -21,8 +21,40 @@ from nearsay.web.content.questions import Question, RecentQuestions
 from nearsay.web.content.served_collection import ACCURACIES, ACCURACY, ServedCollection
 from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import safe_name
-from nearsay.web.parameters import FILE, NUMBER, SHARE, TEXT, PageRoute, Takes, fields_of, one_of, twins
+from nearsay.web.parameters import PageRoute, Takes, fields_of, twins
 from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.schema import (
+    BOOL,
+    FILE,
+    NUMBER,
+    PART,
+    PLACE,
+    SHARE,
+    TEXT,
+    nullable,
+    one_of,
+    record,
+    several,
+    text,
+    whole,
+)
+from nearsay.web.shapes import (
+    ANSWER,
+    CHANGE_SHOWN,
+    COMPARISON,
+    DETAILED,
+    ID,
+    ITEM,
+    KEY,
+    LABEL,
+    LABELS,
+    NEIGHBOR,
+    NOTE,
+    PAST,
+    SHOWN_ITEM,
+    SKETCH,
+    VERSION,
+)
 
 MOST_SUGGESTED = 20
 # Seconds to wait for the names of all items.
@@ -129,8 +161,10 @@ async def starting_data(request: Request) -> dict[str, Any]:
     """What the collection is, what to do next, and the form for a question."""
     served, caches = served_by(request), request.app.state.caches
     known = await served.run(overview_of, served, caches)
-    fields = None if wants_json(request) else await served.run(row_fields, served)
-    return {**known, "n_columns": served.collection.n_columns, "fields": fields, "columns_shown": COLUMNS_SHOWN}
+    known |= {"n_columns": served.collection.n_columns}
+    if wants_json(request):
+        return {**known, **await served.run(served.about)}
+    return {**known, "fields": await served.run(row_fields, served), "columns_shown": COLUMNS_SHOWN}
 
 
 async def find(request: Request) -> Response:
@@ -233,11 +267,40 @@ def _copy(served: ServedCollection, id: str, side: int) -> bytes | None:
         return None
 
 
+FIGURES = record({f"n_{what}": PLACE for what in ("items", "labeled", "waiting", "classes", "keywords")})
+START = record(
+    {
+        "figures": FIGURES, "accuracy": PAST, "counting": BOOL, "n_columns": whole(1), "name": text("birds"),
+        "items": PLACE, "version": VERSION, "read_only": BOOL, "pictures": BOOL, "texts": BOOL, "hedged": BOOL,
+        "learned": NOTE, "stale": BOOL,
+        "strip": several(record({"label": nullable(LABEL), "n_items": PLACE, "items": several(SHOWN_ITEM)})),
+        "todo": several(record({"what": text("14 likely mistakes"), "why": TEXT, "page": nullable(text("/mistakes"))})),
+    },
+    title="Start",
+)  # fmt: skip
+SHOWN_NEIGHBOR = record(
+    {**NEIGHBOR["properties"], **{name: ITEM["properties"][name] for name in ("state", "confirmed", "by", "keywords")},
+     "agrees": BOOL, "compared": NOTE},
+    title="SeenNeighbor",
+)  # fmt: skip
+ABOUT = record(
+    {
+        "accuracy": PART, "accuracies": several(PART), "item": nullable(DETAILED), "changed": nullable(CHANGE_SHOWN),
+        "question": nullable(record({"key": KEY, "name": TEXT, "picture": BOOL, "text": NOTE})), "answer": ANSWER,
+        "neighbors": several(SHOWN_NEIGHBOR), "sketches": several(SKETCH), "comparison": COMPARISON,
+    },
+    title="About",
+)  # fmt: skip
+ASK_GIVEN = {
+    "anyOf": [record({"question": record({"key": KEY}), "answer": ANSWER}), record({"id": ID, "answer": ANSWER})]
+}
+FIND_GIVEN = record({"ids": several(ID), "items": several(record({"id": ID, "name": TEXT}))})
+
 ROUTES = [
     PageRoute("/", ask, ASK),
-    *twins("/ask", ask, ASK),
-    *twins("/ask", put_question, QUESTION, "POST", role="read"),
-    PageRoute("/find.json", find, SEARCH),
-    PageRoute("/labels.json", labels, SEARCH),
+    *twins("/ask", ask, ASK, gives={"anyOf": [ABOUT, START]}),
+    *twins("/ask", put_question, QUESTION, "POST", role="read", gives=ASK_GIVEN),
+    PageRoute("/find.json", find, SEARCH, gives=FIND_GIVEN),
+    PageRoute("/labels.json", labels, SEARCH, gives=record({"labels": LABELS})),
     PageRoute("/picture", picture, PICTURE),
 ]

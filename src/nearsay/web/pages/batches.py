@@ -21,9 +21,11 @@ from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.review_queue import FORMATS, exported, settled, settled_items
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import MOST_FILES, answer_upload, keep_upload, read_pictures, read_rows, safe_name
-from nearsay.web.parameters import FILE, TEXT, PageRoute, Takes, one_of, several, twins
+from nearsay.web.parameters import PageRoute, Takes, twins
 from nearsay.web.rendering import author_of, check_writable, respond, served_by, wants_json
+from nearsay.web.schema import BOOL, FILE, PLACE, TEXT, one_of, record, several
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
+from nearsay.web.shapes import JOB_GIVEN, KEY
 
 MOST_BATCHES = 8
 SIDE = 192
@@ -207,9 +209,18 @@ async def picture(request: Request) -> Response:
     return Response(content, media_type="image/png")
 
 
+BATCH = record(
+    {
+        "key": KEY, "title": TEXT, "kept": BOOL, "n_items": PLACE, "of_pictures": BOOL, "ready": BOOL,
+        "n_problems": PLACE, "problems": several({"type": "object"}),
+    },
+    title="Batch",
+)  # fmt: skip
+BATCHES = record({"batches": several(BATCH), "most_files": PLACE})
+
 ROUTES = [
-    *twins("/batch", show),
-    *twins("/batch", upload, UPLOAD, "POST"),
+    *twins("/batch", show, gives=BATCHES),
+    *twins("/batch", upload, UPLOAD, "POST", gives=JOB_GIVEN),
     PageRoute("/batch/export", export, EXPORT),
     PageRoute("/batch/picture", picture, PICTURE),
 ]

@@ -17,8 +17,39 @@ from nearsay.web.content.item_filters import STATES, ItemFilter, RowLabels, matc
 from nearsay.web.content.label_doubts import LabelDoubts
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, with_state
-from nearsay.web.parameters import NUMBER, PLACE, ROWS, SHARE, TEXT, YES, Takes, one_of, several, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
+from nearsay.web.schema import (
+    BOOL,
+    NUMBER,
+    PART,
+    PLACE,
+    REAL,
+    ROWS,
+    SHARE,
+    TEXT,
+    YES,
+    nullable,
+    one_of,
+    record,
+    several,
+    text,
+    whole,
+    with_fields,
+)
+from nearsay.web.shapes import (
+    COMPARISON,
+    ITEM,
+    LABEL,
+    LABELS,
+    LISTED,
+    NEIGHBOR,
+    NEXT,
+    NOTE,
+    SHOWN_ITEM,
+    SKETCH,
+    VERSION,
+)
 
 PAGE, CARDS = 60, 24
 # Of long lists of labels so many are suggested.
@@ -35,6 +66,11 @@ LABEL_MANY = Takes(
     form={"id": several(TEXT), "rows": ROWS, "label": TEXT, "sure": YES, "version": NUMBER, "back": TEXT},
     needed=("label",),
 )
+
+
+def rows_of(text: str | None) -> list[int]:
+    """Row numbers with commas between."""
+    return [] if text is None else list(map(int, text.split(",")))
 
 
 def caches_of(request: Request) -> PageCaches:
@@ -74,7 +110,7 @@ def _items(
 ) -> dict[str, Any]:
     group = query["group"]
     labels, tree = row_labels(served.collection), served.taxonomy
-    only = query["rows"] or (None if query["row"] is None else [query["row"]])
+    only = rows_of(query["rows"]) or (None if query["row"] is None else [query["row"]])
     if nothing:
         rows = np.empty(0, np.int64)
     elif only is not None:
@@ -133,19 +169,20 @@ async def mistakes(request: Request) -> Response:
 
 
 def _mistake(served: ServedCollection, each: Any) -> dict[str, Any] | None:
+    """A mistake with its item and its neighbors, as far as they are still there."""
     item = _item(served, each.id)
     if item is None or item["label"] != each.label:
         return None
     table = served.table_rows
-    near = [served.item(neighbor.id)["row"] for neighbor in each.neighbors]
+    known = [(neighbor, its) for neighbor in each.neighbors if (its := _item(served, neighbor.id)) is not None]
+    near = [its["row"] for _, its in known]
     drawn = [{"row": row} for row in near]
     served.add_sketches(drawn)
     comparison = None
     if table is not None:
         comparison = table.comparison(table.cells_of([item["row"]])[0], table.cells_of(near), COLUMNS_SHOWN)
     neighbors = [
-        {**neighbor._asdict(), "sketch": drawing["sketch"]}
-        for neighbor, drawing in zip(each.neighbors, drawn, strict=True)
+        {**neighbor._asdict(), "sketch": drawing["sketch"]} for (neighbor, _), drawing in zip(known, drawn, strict=True)
     ]
     return {**each.to_dict(), "item": item, "neighbors": neighbors, "comparison": comparison}
 
@@ -244,7 +281,7 @@ def _label_many(served: ServedCollection, fields: dict[str, Any], who: str) -> d
     """Label items; refused if one of them was changed since ``version``, the one shown on the page."""
     store, label, version = served.collection.store, fields["label"].strip(), fields["version"]
     given = [store.item(id) for id in dict.fromkeys(fields["id"])]
-    items = {item["id"]: item for item in [*given, *store.items_of(fields["rows"] or [])]}
+    items = {item["id"]: item for item in [*given, *store.items_of(rows_of(fields["rows"]))]}
     ids = list(items)
     if not ids:
         raise InputError("No items are selected. Select some first.")
@@ -258,10 +295,44 @@ def _label_many(served: ServedCollection, fields: dict[str, Any], who: str) -> d
     return {"event": event, "items": len(ids), "label": label, "version": shown}
 
 
+PREDICTION = nullable(record({"answer": LABEL, "probability": PART, "label_probability": nullable(PART)}))
+WANTED = record({name: nullable(FILTERS[name]) for name in ("label", "node", "state", "below")} | {"differs": BOOL})
+ITEMS_GIVEN = record(
+    {
+        "items": several(with_fields(SHOWN_ITEM, {"prediction": PREDICTION}, "ListedItem")), "total": PLACE,
+        "after": whole(-1), "version": VERSION, "next": NEXT, "wanted": WANTED, "filters": text("label=owl"),
+        "selected": BOOL, "name": NOTE, "group": nullable(PLACE), "labels": LABELS, "nodes": several(TEXT),
+        "states": several(TEXT), "computing": BOOL, "why_none": NOTE,
+    }
+)  # fmt: skip
+MISTAKE = record(
+    {
+        "id": ITEM["properties"]["id"], "label": LABEL, "suggested": text("hawk"), "probability": PART,
+        "suggested_probability": PART, "text": TEXT, "item": SHOWN_ITEM, "comparison": COMPARISON,
+        "neighbors": several(with_fields(NEIGHBOR, {"sketch": SKETCH}, "DrawnNeighbor")),
+    },
+    title="Mistake",
+)  # fmt: skip
+PAIR = record(
+    {
+        "id": ITEM["properties"]["id"], "other": text("birds/owl-7.png"), "distance": REAL, "text": TEXT,
+        "label": nullable(LABEL), "other_label": nullable(LABEL), "items": several(SHOWN_ITEM),
+    },
+    title="Duplicate",
+)  # fmt: skip
+TO_LABEL = record(
+    {
+        "id": ITEM["properties"]["id"], "guess": nullable(LABEL), "probability": nullable(PART), "text": TEXT,
+        "novelty": nullable(PART), "n_like": nullable(NUMBER), "item": SHOWN_ITEM,
+    },
+    title="ToLabel",
+)  # fmt: skip
+LABELED = record({"event": NUMBER, "items": NUMBER, "label": LABEL, "version": VERSION})
+
 ROUTES = [
-    *twins("/items", items, ITEMS),
-    *twins("/mistakes", mistakes, FROM),
-    *twins("/duplicates", duplicates, FROM),
-    *twins("/next", label_next, FROM),
-    *twins("/label-many", label_many, LABEL_MANY, "POST"),
+    *twins("/items", items, ITEMS, gives=ITEMS_GIVEN),
+    *twins("/mistakes", mistakes, FROM, gives=record({"mistakes": several(MISTAKE), **LISTED})),
+    *twins("/duplicates", duplicates, FROM, gives=record({"duplicates": several(PAIR), **LISTED})),
+    *twins("/next", label_next, FROM, gives=record({"to_label": several(TO_LABEL), **LISTED})),
+    *twins("/label-many", label_many, LABEL_MANY, "POST", gives=LABELED),
 ]

@@ -11,8 +11,10 @@ from starlette.responses import Response
 from nearsay.errors import InputError, NotSure
 from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.parameters import NUMBER, TEXT, YES, Takes, fields_of, one_of, twins
+from nearsay.web.parameters import Takes, fields_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, page_here, respond, served_by
+from nearsay.web.schema import NUMBER, PLACE, TEXT, YES, nullable, one_of, record, several, text
+from nearsay.web.shapes import ANSWERS_SHOWN, CHANGED, EVENT_GIVEN, ID, LABEL, NEXT
 
 EVENTS_SHOWN = 100
 # Items of an event that are named.
@@ -24,6 +26,7 @@ CHANGE = Takes(
     },
     needed=("id",),
 )  # fmt: skip
+HISTORY = Takes(query={"before": NUMBER, "after": PLACE})
 UNDO = Takes(form={"event": NUMBER, "version": NUMBER, "sure": YES, "back": TEXT})
 
 
@@ -127,27 +130,42 @@ async def undo(request: Request) -> Response:
 
 
 async def history(request: Request) -> Response:
-    """The last events, newest first."""
-    served = served_by(request)
-    return await respond(request, "history.html", {"events": await served.run(_events, served)})
+    """The last events ``before`` one and ``after`` another, newest first, a page at a time."""
+    served, query = served_by(request), HISTORY.read_query(request)
+    return await respond(request, "history.html", await served.run(_history, served, query))
 
 
-def _events(served: ServedCollection) -> list[dict[str, Any]]:
-    collection = served.collection
-    events = collection.history(max(0, collection.version - EVENTS_SHOWN))[::-1]
+def _history(served: ServedCollection, query: dict[str, Any]) -> dict[str, Any]:
+    collection, after = served.collection, query["after"] or 0
+    last = min(collection.version, (query["before"] or collection.version + 1) - 1)
+    first = max(after, last - EVENTS_SHOWN)
+    events = collection.history(first, max(last - first, 0))[::-1]
     named = {row for event in events for row in event.rows[:ITEMS_NAMED]}
     ids = {item["row"]: item["id"] for item in collection.store.items_of(sorted(named))}
-    return [
+    shown = [
         {
             **event.to_dict(), "text": str(event), "what": event.text,
             "items": [ids[row] for row in event.rows[:ITEMS_NAMED] if row in ids],
         }
         for event in events
     ]  # fmt: skip
+    return {"events": shown, "next": f"?before={first + 1}" if after < first < last else None}
 
+
+CHANGE_GIVEN = record(CHANGED["properties"] | {"see": text("/ask?id=birds%2Fowl-3.png")}, {"answers": ANSWERS_SHOWN})
+COUNTED = record({"before": nullable(LABEL), "after": nullable(LABEL), "n_items": PLACE})
+EVENT = record(
+    {
+        "number": NUMBER, "kind": text("relabel"), "when": text("2026-03-04T05:06:07.8+00:00"), "by": text("person"),
+        "who": text("ada"), "undoes": nullable(NUMBER), "undone_by": nullable(NUMBER), "n_items": PLACE,
+        "labels": several(COUNTED), "text": TEXT, "what": text("relabel 1 item 'owl' → 'chick'"), "items": several(ID),
+    },
+    title="Event",
+)  # fmt: skip
+EVENTS = record({"events": several(EVENT), "next": NEXT})
 
 ROUTES = [
-    *twins("/change", change, CHANGE, "POST"),
-    *twins("/undo", undo, UNDO, "POST"),
-    *twins("/history", history),
+    *twins("/change", change, CHANGE, "POST", gives=CHANGE_GIVEN),
+    *twins("/undo", undo, UNDO, "POST", gives=EVENT_GIVEN),
+    *twins("/history", history, HISTORY, gives=EVENTS),
 ]

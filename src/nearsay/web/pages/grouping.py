@@ -12,8 +12,10 @@ from nearsay.errors import InputError
 from nearsay.web.content.item_filters import RowLabels, row_labels
 from nearsay.web.content.served_collection import ServedCollection, with_state
 from nearsay.web.pages.browsing import caches_of, labels_to_choose, or_later
-from nearsay.web.parameters import PLACE, Takes, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import served_by
+from nearsay.web.schema import PLACE, record, several
+from nearsay.web.shapes import LABEL, LISTED, SHOWN_ITEM, VERSION
 
 CARDS, TYPICAL = 24, 6
 GROUPS = Takes(query={"from": PLACE})
@@ -75,4 +77,13 @@ def _card(
     }  # fmt: skip
 
 
-ROUTES = twins("/groups", groups, GROUPS)
+GROUP = record(
+    {
+        "number": PLACE, "items": PLACE, "unlabeled": several(PLACE), "typical": several(SHOWN_ITEM),
+        "labels": several(record({"label": LABEL, "items": PLACE})),
+    },
+    title="Group",
+)  # fmt: skip
+GIVES = record({"groups": several(GROUP), "left": PLACE, "version": VERSION, **LISTED})
+
+ROUTES = twins("/groups", groups, GROUPS, gives=GIVES)

@@ -16,9 +16,11 @@ from nearsay.reports.evaluation import TARGET
 from nearsay.reports.svg_charts import case_table_svg, confusion_svg, curve_svg, reliability_svg
 from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.parameters import SHARE, Takes, share, twins
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.schema import ANY, BOOL, PART, PLACE, SHARE, TEXT, nullable, record, several, share, text
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
+from nearsay.web.shapes import JOB, JOB_GIVEN, LABEL, VERSION
 
 # Seconds until a page with the progress is shown instead.
 PATIENCE = 1.0
@@ -160,4 +162,26 @@ def _charts(figures: dict[str, Any], accuracy: float) -> dict[str, Any]:
     }
 
 
-ROUTES = [*twins("/how-good", how_good, SHOW), *twins("/how-good", judge_again, AGAIN, "POST")]
+CLASS = record(
+    {
+        "label": LABEL, "n_items": PLACE, "n_predicted": PLACE, "n_right": PLACE, "recall": nullable(PART),
+        "precision": nullable(PART),
+    }
+)  # fmt: skip
+# Further figures are those of ``nearsay evaluate --json``.
+REPORT = record(
+    {"title": text("birds"), "how": TEXT, "version": VERSION, "n_items": PLACE, "notes": several(TEXT)},
+    {"accuracy": PART, "accuracy_range": nullable(several(PART)), "classes": several(CLASS), "n_right": PLACE},
+    "Report",
+) | {"additionalProperties": ANY}  # fmt: skip
+GOOD = record(
+    {
+        "accuracy": PART, "holdout": nullable(PART), "version": VERSION, "judged": nullable(REPORT),
+        "unlabeled": BOOL, "job": nullable(JOB),
+    }
+)  # fmt: skip
+
+ROUTES = [
+    *twins("/how-good", how_good, SHOW, gives=GOOD),
+    *twins("/how-good", judge_again, AGAIN, "POST", gives=JOB_GIVEN),
+]

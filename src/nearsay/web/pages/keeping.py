@@ -15,9 +15,11 @@ from nearsay.errors import InputError
 from nearsay.web.content.questions import Question
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import Upload, free_id, keep_upload, stored_name
-from nearsay.web.parameters import NOTHING, TEXT, Takes, twins
+from nearsay.web.parameters import NOTHING, Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
+from nearsay.web.schema import NUMBER, TEXT, record
 from nearsay.web.server.jobs import Job, jobs_of
+from nearsay.web.shapes import ID, JOB_GIVEN, LABEL
 
 PATIENCE = 1.0
 KEEP = Takes(form={"question": TEXT, "label": TEXT}, needed=("question", "label"))
@@ -81,4 +83,9 @@ def _learning(served: ServedCollection, who: str) -> Any:
     return work
 
 
-ROUTES = [*twins("/keep", keep, KEEP, "POST"), *twins("/learn", learn, NOTHING, "POST", role="admin")]
+KEPT = record({"id": ID, "event": NUMBER, "label": LABEL})
+
+ROUTES = [
+    *twins("/keep", keep, KEEP, "POST", gives=KEPT),
+    *twins("/learn", learn, NOTHING, "POST", role="admin", gives=JOB_GIVEN),
+]

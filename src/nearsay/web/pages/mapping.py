@@ -12,8 +12,10 @@ from nearsay.web.content.item_filters import counts_by_label, row_labels
 from nearsay.web.content.map_layout import LAYOUTS, check_not_too_many, metrics_without_form
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages.browsing import SURE_UP_TO, caches_of, labels_to_choose
-from nearsay.web.parameters import PageRoute, Takes, one_of, twins
+from nearsay.web.parameters import PageRoute, Takes, twins
 from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.schema import PLACE, one_of, record, several, text
+from nearsay.web.shapes import LABEL, LABELS, NOTE, VERSION
 
 # Labels in the table below the map; the JSON twin has all.
 LABELS_LISTED = 200
@@ -88,4 +90,14 @@ def _points(served: ServedCollection, placed: np.ndarray, groups: list[np.ndarra
     return placed.astype("<f4", copy=False).tobytes() + numbers.tobytes(), labels.version
 
 
-ROUTES = [*twins("/map", show, MAP), PageRoute("/map.bin", points, MAP)]
+GIVES = record(
+    {
+        "layout": one_of(*LAYOUTS), "layouts": several(one_of(*LAYOUTS)), "color": one_of(*COLORS),
+        "colors": several(one_of(*COLORS)), "points": text("/map.bin?layout=components&color=labels"), "rows": PLACE,
+        "groups": several(PLACE), "version": VERSION, "sure_up_to": PLACE, "unlabeled": PLACE, "other_labels": PLACE,
+        "labels": several(record({"label": LABEL, "items": PLACE})), "in_other_labels": PLACE, "offered": LABELS,
+        "seen_as": NOTE,
+    }
+)  # fmt: skip
+
+ROUTES = [*twins("/map", show, MAP, gives=GIVES), PageRoute("/map.bin", points, MAP)]

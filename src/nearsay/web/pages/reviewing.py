@@ -13,11 +13,13 @@ from nearsay.errors import InputError
 from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.review_queue import SURE, check_label, least_sure, review_line, sure_of, to_review
 from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
-from nearsay.web.pages.batches import UploadedBatch
-from nearsay.web.parameters import NUMBER, PLACE, TEXT, Takes, one_of, twins
+from nearsay.web.pages.batches import BATCH, UploadedBatch
+from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by
+from nearsay.web.schema import ANY, NUMBER, PART, PLACE, TEXT, nullable, one_of, record, several
+from nearsay.web.shapes import ID, LABEL, LABELS, NEIGHBOR, NODE, NOTE, PAST, SHOWN, VERSION
 
-SHOWN = 60
+MOST_SHOWN = 60
 REVIEW = Takes(query={"batch": TEXT, "last": NUMBER})
 DECISION = Takes(
     form={
@@ -45,7 +47,7 @@ async def review(request: Request) -> Response:
 
 def _waiting(served: ServedCollection, batch: UploadedBatch | None) -> dict[str, Any]:
     if batch is None or batch.kept:
-        queue = to_review(served.collection, None if batch is None else batch.ids, SHOWN)
+        queue = to_review(served.collection, None if batch is None else batch.ids, MOST_SHOWN)
         served.add_sketches([line["item"] for line in queue["items"]])
         for line in queue["items"]:
             item = line.pop("item")
@@ -58,7 +60,7 @@ def _waiting(served: ServedCollection, batch: UploadedBatch | None) -> dict[str,
         for answer in waiting
     ]
     return {
-        "items": least_sure(lines)[:SHOWN], "sure": sure_of(lines), "n_waiting": len(waiting),
+        "items": least_sure(lines)[:MOST_SHOWN], "sure": sure_of(lines), "n_waiting": len(waiting),
         "n_done": len(batch.decided),
     }  # fmt: skip
 
@@ -163,4 +165,21 @@ def _label(fields: dict[str, Any]) -> str:
     return label
 
 
-ROUTES = [*twins("/review", review, REVIEW), *twins("/review", decide, DECISION, "POST")]
+LINE = record(
+    {
+        "id": ID, "probability": nullable(PART), "record": PAST, "novelty": nullable(PART), "twin_of": NOTE,
+        "node": NODE["node"], "node_word": NOTE, "node_probability": nullable(PART), "label": nullable(LABEL),
+        "suggested": nullable(LABEL), "guesses": several({"type": "array", "items": {}}),
+        "neighbors": several(NEIGHBOR), "state": NOTE, "text": NOTE, **SHOWN,
+    },
+    title="ToReview",
+)  # fmt: skip
+QUEUE = record(
+    {
+        "items": several(LINE), "sure": several(ID), "n_waiting": PLACE, "n_done": PLACE, "batch": nullable(BATCH),
+        "labels": LABELS, "last": nullable(NUMBER), "version": VERSION, "sure_from": PART,
+    }
+)  # fmt: skip
+DECIDED = record({"event": PLACE}, {"n_items": PLACE, "before": ANY, "after": ANY})
+
+ROUTES = [*twins("/review", review, REVIEW, gives=QUEUE), *twins("/review", decide, DECISION, "POST", gives=DECIDED)]

@@ -24,6 +24,7 @@ from nearsay.errors import InputError
 from nearsay.web.content.served_collection import BUSY, Overloaded
 from nearsay.web.parameters import PageRoute, twins
 from nearsay.web.rendering import UNEXPECTED, done, respond
+from nearsay.web.shapes import JOB_GIVEN
 
 MOST_UNFINISHED, MOST_REMEMBERED, MOST_LISTENERS = 8, 64, 32
 OVER = ("done", "canceled", "failed")
@@ -196,6 +197,6 @@ async def cancel(request: Request) -> Response:
 
 ROUTES = [
     PageRoute("/jobs/{key}/events", events),
-    *twins("/jobs/{key}/cancel", cancel, method="POST"),
-    *twins("/jobs/{key}", show),
+    *twins("/jobs/{key}/cancel", cancel, method="POST", gives=JOB_GIVEN),
+    *twins("/jobs/{key}", show, gives=JOB_GIVEN),
 ]
