@@ -154,7 +154,8 @@ def _answer(
 
 def _neighbors(collection: LiveCollection, answer: Answer, n: int) -> list[dict[str, Any]]:
     known = [each._asdict() for each in answer.neighbors[:n]]
-    return [{**each, "details": collection.store.item(each["id"])["details"]} for each in known]
+    shown = [{**each, "details": collection.store.item(each["id"])["details"]} for each in known]
+    return [{name: value for name, value in each.items() if value is not None} for each in shown]
 
 
 def _without_neighbors(suggested: Any) -> dict[str, Any]:

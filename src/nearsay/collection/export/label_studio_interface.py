@@ -55,7 +55,7 @@ class LabelingInterface:
         return next(((name, p) for name, p in ranked.items() if name in allowed or not allowed), (None, None))
 
     def results(self, answer: Answer) -> list[dict[str, Any]]:
-        """The answer in the controls, each value with its score; the first has the evidence as a note."""
+        """The answer in the controls, each with its score; without a control for it, the evidence is a note."""
         held: list[tuple[Control | None, str, Any, float | None]] = []
         label, probability = self.label_of(answer)
         if label is not None:
@@ -74,7 +74,7 @@ class LabelingInterface:
             for control, kind, value, score in held
             if control is not None and value
         ]  # fmt: skip
-        if results and answer.neighbors:
+        if results and answer.neighbors and self.why is None:
             results[0]["meta"] = {"text": why}
         return results
 
