@@ -104,6 +104,6 @@ def test_what_cannot_be_done_is_said_in_a_sentence(leaves):
         assert "Ask the user" in await call("undo", event=1)
         assert "Did you mean 'beech'" in await call("correct", id="odd", label="beeech")
         with LiveCollection.open(leaves):
-            assert "is open" in await call("correct", id="odd", label="beech")
+            assert "is being written to" in await call("correct", id="odd", label="beech")
 
     with_tools(leaves, work, write=True)

@@ -72,6 +72,9 @@ def label_studio_config(
     words = {word for a in answers for word, _ in a.keywords}
     paths = [a.node_path for a in answers if a.node is not None]
     shown = '<Image name="item" value="$image"/>' if _all_pictures(answers) else '<Text name="item" value="$text"/>'
+    if why:  # all of it in one window
+        shown = shown.replace('$image"/>', '$image" maxWidth="360px"/>')
+    inline = ' showInline="true"' if why else ""
     # A task is shown by its fields, whose names may hold no spaces; choices belong to the first.
     named = [name for name in columns if name.isascii() and name.isidentifier()]
     names = ["item", *named[1:]]
@@ -81,7 +84,7 @@ def label_studio_config(
     ]
     parts = [
         *(rows or [shown]),
-        '<Choices name="label" toName="item" choice="single">',
+        f'<Choices name="label" toName="item" choice="single"{inline}>',
         *_choices(chosen | set(labels)),
         "</Choices>",
     ]

@@ -1,0 +1,87 @@
+"""The same with sentences, and with a table: small collections of data that come with nearsay and scikit-learn."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.indexing import index_source
+from nearsay.collection.ingest.text_description import TextDescription
+from nearsay.collection.labeling import label_source
+from nearsay.collection.live import LiveCollection
+from nearsay.data.emoji_pictures import EmojiPictures
+
+GROUPS, EACH = ("Animals & Nature", "Food & Drink", "Travel & Places"), 50
+ASKED = ["a sailing boat near the island", "grilled fish with lemon"]
+# Of the rows, every so many are held out and asked.
+HELD_OUT = 4
+
+Add = Callable[..., None]
+
+
+def show_other_kinds(emoji: EmojiPictures, add: Add) -> None:
+    """Add a passage about sentences, and one about a table."""
+    with TemporaryDirectory(prefix="nearsay-tour-") as folder:
+        show_texts(Path(folder), emoji, add)
+        show_table(Path(folder), add)
+
+
+def show_texts(folder: Path, emoji: EmojiPictures, add: Add) -> None:
+    """The names of emoji, by the group they belong to, answer for sentences."""
+    known: dict[str, str] = {}
+    for group in GROUPS:
+        names = dict.fromkeys(emoji.names[emoji.groups == group].tolist())
+        known |= dict.fromkeys(list(names)[:EACH], group)
+    _write(folder / "names.csv", ("text", "label"), known.items())
+    index_source(folder / "names.csv", folder / "names", description=TextDescription.choose(["words"]))
+    with LiveCollection.open(folder / "names", read_only=True) as collection:
+        answers = label_source(collection, ASKED).answers
+    told = [
+        f"“{text}”: {answer.label} ({answer.probability:.0%}), for “{answer.neighbors[0].text}” is the nearest."
+        for text, answer in zip(ASKED, answers, strict=True)
+    ]
+    add(
+        "text",
+        "Sentences, too",
+        f"{len(known)} names of emoji in {len(GROUPS)} groups, compared by their words. {' '.join(told)}",
+        texts=len(known),
+        answers=[answer.to_dict() for answer in answers],
+    )
+
+
+def show_table(folder: Path, add: Add) -> None:
+    """A table of wines; rows that are held out are asked."""
+    from sklearn.datasets import load_wine
+
+    wine = load_wine()
+    columns = [name.replace("/", "_") for name in wine.feature_names]
+    held = np.arange(len(wine.data)) % HELD_OUT == 0
+    labels = [f"cultivar {number}" for number in wine.target]
+    for name, part in (("known", ~held), ("asked", held)):
+        rows = [[*map(str, wine.data[row]), labels[row]] for row in np.flatnonzero(part)]
+        _write(folder / f"{name}.csv", (*columns, "cultivar"), rows)
+    index_source(folder / "known.csv", folder / "wines")
+    with LiveCollection.open(folder / "wines", read_only=True) as collection:
+        answers = label_source(collection, folder / "asked.csv").answers
+    truth = [labels[row] for row in np.flatnonzero(held)]
+    right = [answer.label == label for answer, label in zip(answers, truth, strict=True)]
+    unsure = min(answers, key=lambda answer: answer.probability or 0.0)
+    add(
+        "table",
+        "And rows of a table",
+        f"{int((~held).sum())} wines with {len(columns)} measurements answer for {len(answers)} others:"
+        f" {np.mean(right):.0%} of the answers are right. The least certain: {' '.join(unsure.text.splitlines()[:2])}",
+        rows=int((~held).sum()),
+        questions=len(answers),
+        accuracy=float(np.mean(right)),
+    )
+
+
+def _write(path: Path, names: Iterable[str], rows: Iterable[Any]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
