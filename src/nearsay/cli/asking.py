@@ -307,8 +307,8 @@ def _show_list(
 ) -> None:
     """Print a line for each item, or a sentence where there is none."""
     if as_json:
-        told = ({"item_text": texts[item.id]} if texts and item.id in texts else {} for item in items)
-        print_json([item.to_dict() | more for item, more in zip(items, told, strict=True)])
+        texts_too = ({"item_text": texts[item.id]} if texts and item.id in texts else {} for item in items)
+        print_json([item.to_dict() | more for item, more in zip(items, texts_too, strict=True)])
         return
     # A text is quoted; other commands take its id.
     quoted = any(item.id in texts for item in items) if texts else False

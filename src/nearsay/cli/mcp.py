@@ -23,8 +23,8 @@ INSTRUCTIONS = (
     " that voted for them: quote both. A set of several labels means that it is not sure which."
 )
 # What an assistant needs of an answer; the rest would fill its window.
-TOLD = ("id", "label", "probability", "set", "set_probability", "record", "node", "node_probability", "novelty")
-NEIGHBORS_TOLD = 5
+KEPT = ("id", "label", "probability", "set", "set_probability", "record", "node", "node_probability", "novelty")
+NEIGHBORS_GIVEN = 5
 MOST = 100
 
 
@@ -88,8 +88,8 @@ def server_of(collection: LiveCollection, who: str, *, write: bool) -> Any:
         The set holds the true label as often as accuracy says.
         """
         answer = _answer(collection, id, text, row, picture, accuracy)
-        told = {name: value for name, value in answer.to_dict().items() if name in TOLD}
-        return {**told, "neighbors": _neighbors(collection, answer, NEIGHBORS_TOLD), "text": answer.text}
+        kept = {name: value for name, value in answer.to_dict().items() if name in KEPT}
+        return {**kept, "neighbors": _neighbors(collection, answer, NEIGHBORS_GIVEN), "text": answer.text}
 
     def neighbors(
         id: str | None = None,

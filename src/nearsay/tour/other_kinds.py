@@ -17,7 +17,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.emoji_pictures import EmojiPictures
 
 GROUPS, EACH = ("Animals & Nature", "Food & Drink", "Travel & Places"), 50
-ASKED = ["a sailing boat near the island", "grilled fish with lemon"]
+SENTENCES = ["a sailing boat near the island", "grilled fish with lemon"]
 # Of the rows, every so many are held out and asked.
 HELD_OUT = 4
 
@@ -40,15 +40,15 @@ def show_texts(folder: Path, emoji: EmojiPictures, add: Add) -> None:
     _write(folder / "names.csv", ("text", "label"), known.items())
     index_source(folder / "names.csv", folder / "names", description=TextDescription.choose(["words"]))
     with LiveCollection.open(folder / "names", read_only=True) as collection:
-        answers = label_source(collection, ASKED).answers
-    told = [
+        answers = label_source(collection, SENTENCES).answers
+    sentences = [
         f"“{text}”: {answer.label} ({answer.probability:.0%}), for “{answer.neighbors[0].text}” is the nearest."
-        for text, answer in zip(ASKED, answers, strict=True)
+        for text, answer in zip(SENTENCES, answers, strict=True)
     ]
     add(
         "text",
         "Sentences, too",
-        f"{len(known)} names of emoji in {len(GROUPS)} groups, compared by their words. {' '.join(told)}",
+        f"{len(known)} names of emoji in {len(GROUPS)} groups, compared by their words. {' '.join(sentences)}",
         texts=len(known),
         answers=[answer.to_dict() for answer in answers],
     )

@@ -130,7 +130,7 @@ def read_interface(xml: str) -> LabelingInterface:
     """
     if len(xml) > MOST_BYTES:
         raise InputError(f"The labeling interface has more than {MOST_BYTES:,} characters.")
-    found: dict[str, Control] = {}
+    controls: dict[str, Control] = {}
     shown: dict[str, str] = {}
     current: Control | None = None
     depth = 0
@@ -147,7 +147,7 @@ def read_interface(xml: str) -> LabelingInterface:
         if kind is not None:
             current = Control(name, attributes.get("toName", ""))
             if kind != WHY or name == WHY:
-                found.setdefault(kind, current)
+                controls.setdefault(kind, current)
         elif tag == "Choice" and current is not None:
             current.choices.add(attributes.get("alias") or attributes.get("value", ""))
         elif attributes.get("value", "").startswith("$"):
@@ -166,10 +166,10 @@ def read_interface(xml: str) -> LabelingInterface:
         parser.Parse(xml.encode("utf-8", "replace"), True)
     except expat.ExpatError as error:
         raise InputError(f"The labeling interface is not XML ({error}).") from error
-    main = found.get("label") or found.get("node")
+    main = controls.get("label") or controls.get("node")
     if main is None:
         raise InputError(
             "The labeling interface has nothing that takes a label: add <Choices> or <Taxonomy>, or paste the one that"
             " the address of this backend shows."
         )
-    return LabelingInterface(**found, field=shown.get(main.to_name))
+    return LabelingInterface(**controls, field=shown.get(main.to_name))
