@@ -53,7 +53,7 @@ class Newcomer:
 
     def command(self, start, **blanks):
         """The command that starts like this: of the README, or of the last output, with its blanks filled in."""
-        for command in NAMED:
+        for command in sorted(NAMED, key=len):  # itself before those that go on
             if command.startswith(start):
                 return command
         line = next((line[line.index(start) :] for line in self.last.splitlines() if start in line), None)
