@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = sorted(
     command.name or command.callback.__name__ for command in typer.main.get_command(app).commands.values()
 )
-# Not run here: the tour and the page have tests of their own, the papers take minutes.
-NOT_RUN = ("tour", "papers", "serve")
+# Not run here: the tour, the page and the tools have tests of their own, the papers take minutes.
+NOT_RUN = ("tour", "papers", "serve", "mcp")
 COLORS = {"owl": (120, 80, 30), "wren": (180, 140, 90), "trout": (90, 110, 160)}
 
 

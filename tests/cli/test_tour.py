@@ -123,8 +123,9 @@ def test_the_command_prints_each_passage_in_80_columns_and_leaves_nothing_but_th
     monkeypatch.chdir(tmp_path)
     result = run("tour")
     assert (result.exit_code, result.stderr) == (0, "")
-    for words in ("A collection", "right in", "Not sure which, but", "Keywords", "Mistakes found", "nearsay-tour.png"):
-        assert words in result.stdout
+    words = "A collection", "right in", "Not sure which, but", "Keywords", "Mistakes found", "nearsay-tour.png"
+    for shown in (*words, "Sentences, too", "fish", "And rows of a table", "The tour took"):
+        assert shown in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "\x1b" not in result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["nearsay-tour.png"]
@@ -142,7 +143,8 @@ def test_a_folder_that_is_not_new_is_refused_and_untouched(tmp_path):
 def test_the_whole_tour_is_as_good_as_the_docs_say(tmp_path):
     result = run("tour", "--json", "--picture", tmp_path / "tour.svg")
     steps = {passage["step"]: passage for passage in json.loads(result.stdout)["passages"]}
-    assert list(steps) == STEPS
+    assert list(steps) == [*STEPS, "text", "table", "end"]
+    assert steps["table"]["accuracy"] > 0.9
     # Other processors round otherwise.
     assert steps["ask"]["accuracy"] == pytest.approx(0.695, abs=0.01)
     assert steps["ask"]["hedged_accuracy"] == pytest.approx(0.917, abs=0.01)

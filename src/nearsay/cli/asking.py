@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -252,12 +253,21 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
             "To label first", items, ("item", "typical of"), ("typical of",),
             lambda item: (name_or_quote(item.id, texts), count(item.n_like, "item")), "", as_json, texts=texts,
         )  # fmt: skip
+        _say_how_to_label(path, items, as_json)
         return
     _show_list(
         "To label next", items, ("item", "perhaps", "p", "novelty"), ("p", "novelty"),
         lambda item: (name_or_quote(item.id, texts), item.guess, f"{item.probability:.2f}", two_digits(item.novelty)),
         "Every item has a label that counts.", as_json, texts=texts,
     )  # fmt: skip
+    _say_how_to_label(path, items, as_json)
+
+
+def _say_how_to_label(path: Path, items: Sequence[Any], as_json: bool) -> None:
+    """The commands for what is listed."""
+    if items and not as_json:
+        print_lines(f"Label one: nearsay correct {path} {shlex.quote(items[0].id)} LABEL")
+        print_lines(f"Or several at once, on a page: nearsay serve {path}")
 
 
 @app.command(rich_help_panel=PANEL)
@@ -297,12 +307,14 @@ def _show_list(
 ) -> None:
     """Print a line for each item, or a sentence where there is none."""
     if as_json:
-        quoted = ({"item_text": texts[item.id]} if texts and item.id in texts else {} for item in items)
-        print_json([item.to_dict() | more for item, more in zip(items, quoted, strict=True)])
+        texts_too = ({"item_text": texts[item.id]} if texts and item.id in texts else {} for item in items)
+        print_json([item.to_dict() | more for item, more in zip(items, texts_too, strict=True)])
         return
-    table = empty_table(title, *columns, numbers=numbers)
+    # A text is quoted; other commands take its id.
+    quoted = any(item.id in texts for item in items) if texts else False
+    table = empty_table(title, *["id"] * quoted, *columns, numbers=numbers)
     for item in items:
-        table.add_row(*cells(item))
+        table.add_row(*[item.id] * quoted, *cells(item))
     more = [f"… and {n_more:,} more; -n shows them."] if n_more else []
     print_parts(*([table, *more] if items else [empty]))
 

@@ -136,6 +136,8 @@ def index(
         print_lines(f"{count(made.n_items, 'item')} {'added to' if add else 'in'} {out}: {what}{words}.")
         if made.learned:
             print_lines(made.learned)
+        if not made.n_labeled and not made.n_keywords:
+            print_lines(f"What to label first: nearsay next {out}")
         if made.problems:
             print_lines(f"{count(len(made.problems), 'row')} left out, listed above.")
     if made.problems:

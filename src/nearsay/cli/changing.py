@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nearsay.cli.app import Collection, Ids, Who, app, author, count
 from nearsay.core.terminal import AsJson, print_json, print_lines
 from nearsay.errors import InputError, NotSure
+
+if TYPE_CHECKING:
+    from nearsay.collection.live import LiveCollection
 
 PANEL = "Correct it"
 CORRECTED = ("label", "keywords", "confirmed")
@@ -39,24 +42,33 @@ def correct(
       nearsay correct birds.nearsay owl/7.png owl --keywords ""
     """
     from nearsay.collection.live import LiveCollection
-    from nearsay.collection.store.validate_items import check_no_typo
 
     if label is None and keywords is None:
         raise InputError(f"Name a label for {id!r}, --keywords, or both.")
     words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
     with LiveCollection.open(path) as collection:
-        before = collection.store.item(id)
-        if label and not new_label:
-            check_no_typo(label, collection.labels_by_row()[1])
-        if label is None:
-            event = collection.set_keywords([id], [words], who=author(who))
-        else:
-            event = collection.relabel([id], [label], None if words is None else [words], who=author(who))
-        after = collection.store.item(id)
+        done = correct_item(collection, id, label, words, new_label=new_label, who=author(who))
+    _show(as_json, done.pop("event"), done.pop("text"), **done)
+
+
+def correct_item(
+    collection: LiveCollection, id: str, label: str | None, words: list[str] | None, *, new_label: bool, who: str
+) -> dict[str, Any]:
+    """Correct an item; gives the event, the item before and after, and the change in words."""
+    from nearsay.collection.store.validate_items import check_no_typo
+
+    before = collection.store.item(id)
+    if label and not new_label:
+        check_no_typo(label, collection.labels_by_row()[1])
+    if label is None:
+        event = collection.set_keywords([id], [words], who=who)
+    else:
+        event = collection.relabel([id], [label], None if words is None else [words], who=who)
+    after = collection.store.item(id)
     given = [name for name, value in (("label", label), ("keywords", words)) if value is not None]
     changes = [_changed(before, after, name) for name in given]
     kept = {name: {each: item[each] for each in CORRECTED} for name, item in (("before", before), ("after", after))}
-    _show(as_json, event, f"{id}: {', '.join(changes)}.", id=id, **kept)
+    return {"event": event, "id": id, **kept, "text": f"{id}: {', '.join(changes)}."}
 
 
 @app.command(rich_help_panel=PANEL)
@@ -124,12 +136,18 @@ def undo(
 
     with LiveCollection.open(path) as collection:
         try:
-            number = collection.undo(event, sure=yes, who=author(who))
+            done = undo_event(collection, event, sure=yes, who=author(who))
         except NotSure as error:
             raise InputError(f"{error.what} Use --yes to do it.") from error
-        done = collection.history(number - 1)[0]
-        undone = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
-    _show(as_json, number, f"Undone: {undone}", undone=undone.to_dict())
+    _show(as_json, done.pop("event"), done.pop("text"), **done)
+
+
+def undo_event(collection: LiveCollection, event: int | None, *, sure: bool, who: str) -> dict[str, Any]:
+    """Undo an event, or the last one; gives the event of that, and what was undone."""
+    number = collection.undo(event, sure=sure, who=who)
+    done = collection.history(number - 1)[0]
+    undone = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
+    return {"event": number, "undone": undone.to_dict(), "text": f"Undone: {undone}"}
 
 
 @app.command(rich_help_panel=PANEL)

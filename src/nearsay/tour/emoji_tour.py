@@ -20,7 +20,7 @@ import numpy as np
 from nearsay.collection.answers import Answer
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.suggest.suggestions import Mistake
-from nearsay.core.parallel import in_parallel
+from nearsay.core.parallel import in_parallel, thread_count
 from nearsay.data.datasets import load_dataset
 from nearsay.data.emoji_pictures import EmojiPictures
 from nearsay.describe.named import DESCRIPTORS
@@ -29,9 +29,12 @@ from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.tour.answer_cards import AnswerCard, Bar, check_picture, class_bars, save_cards
+from nearsay.tour.other_kinds import show_other_kinds
 from nearsay.tour.pick_examples import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
 
 ACCURACY = 0.9
+# Seconds of a tour whose loops were compiled before.
+QUICK = 20
 # Descriptors that need no extra package.
 DESCRIBED_BY = ("thumbnail", "hog")
 FLIPPED, LISTED = 10, 50
@@ -63,7 +66,18 @@ def take_tour(
     ``picture``, ``collection`` and ``seconds``.
     """
     train, queries = (load_dataset("emoji", split=split) for split in ("train", "test"))
-    return tour_of(train, queries, load_taxonomy("emoji"), picture=picture, keep=keep, tell=tell)
+    start, tell = perf_counter(), tell or (lambda passage: None)
+    tour = tour_of(train, queries, load_taxonomy("emoji"), picture=picture, keep=keep, tell=tell)
+
+    def add(step: str, title: str, text: str, **values: Any) -> None:
+        tour["passages"].append({**values, "step": step, "title": title, "text": text})
+        tell(tour["passages"][-1])
+
+    show_other_kinds(train, add)
+    tour["seconds"] = perf_counter() - start
+    again = " Compiled loops are kept: the next tour is faster." if tour["seconds"] > QUICK else ""
+    add("end", "That was it", f"The tour took {tour['seconds']:.0f} seconds on {thread_count()} cores.{again}")
+    return tour
 
 
 def tour_of(

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from nearsay.collection.answers import Answer
+from nearsay.collection.export.label_studio_interface import OURS, WHY
 
 # Where Label Studio serves files of the folder it was started with.
 LOCAL_FILES = "/data/local-files/?d="
@@ -43,7 +44,7 @@ def label_studio_tasks(answers: Sequence[Answer], *, prefix: str = LOCAL_FILES) 
                 {
                     "model_version": MODEL if a.version is None else f"{MODEL} {a.version}",
                     **({} if a.probability is None else {"score": a.probability}),
-                    "result": _results(a),
+                    "result": OURS.results(a),
                 }
             ],
         }
@@ -51,27 +52,19 @@ def label_studio_tasks(answers: Sequence[Answer], *, prefix: str = LOCAL_FILES) 
     ]
 
 
-def _results(answer: Answer) -> list[dict[str, Any]]:
-    values: dict[str, tuple[str, Any]] = {}
-    if answer.label is not None:
-        values["label"] = "choices", [answer.label]
-    if answer.node is not None:
-        values["node"] = "taxonomy", [answer.node_path]
-    if answer.keywords:
-        values["keywords"] = "choices", [word for word, _ in answer.keywords]
-    return [
-        {"id": name, "from_name": name, "to_name": "item", "type": kind, "value": {kind: value}}
-        for name, (kind, value) in values.items()
-    ]
-
-
-def label_studio_config(answers: Sequence[Answer], labels: Iterable[str] = ()) -> str:
+def label_studio_config(
+    answers: Sequence[Answer], labels: Iterable[str] = (), *, columns: Sequence[str] = (), why: bool = False
+) -> str:
     """The labeling interface for the tasks of these answers: paste it under Settings, Labeling Interface, Code.
 
     Parameters
     ----------
     labels : names, optional
         Further classes to choose from.
+    columns : names, optional
+        Columns of a table, where tasks are its rows.
+    why : bool
+        Whether it has an area for the evidence in words, which the backend fills.
     """
     chosen = {
         name for a in answers for name in (a.label, *a.set_, *(neighbor.label for neighbor in a.neighbors)) if name
@@ -79,9 +72,19 @@ def label_studio_config(answers: Sequence[Answer], labels: Iterable[str] = ()) -
     words = {word for a in answers for word, _ in a.keywords}
     paths = [a.node_path for a in answers if a.node is not None]
     shown = '<Image name="item" value="$image"/>' if _all_pictures(answers) else '<Text name="item" value="$text"/>'
+    if why:  # all of it in one window
+        shown = shown.replace('$image"/>', '$image" maxWidth="360px"/>')
+    inline = ' showInline="true"' if why else ""
+    # A task is shown by its fields, whose names may hold no spaces; choices belong to the first.
+    named = [name for name in columns if name.isascii() and name.isidentifier()]
+    names = ["item", *named[1:]]
+    rows = [
+        f'<Header size="6" value="{column}"/><Text name="{name}" value="${column}"/>'
+        for name, column in zip(names, named, strict=False)
+    ]
     parts = [
-        shown,
-        '<Choices name="label" toName="item" choice="single">',
+        *(rows or [shown]),
+        f'<Choices name="label" toName="item" choice="single"{inline}>',
         *_choices(chosen | set(labels)),
         "</Choices>",
     ]
@@ -89,6 +92,8 @@ def label_studio_config(answers: Sequence[Answer], labels: Iterable[str] = ()) -
         parts += ['<Taxonomy name="node" toName="item">', *_nested(paths), "</Taxonomy>"]
     if words:
         parts += ['<Choices name="keywords" toName="item" choice="multiple">', *_choices(words), "</Choices>"]
+    if why:
+        parts.append(f'<TextArea name="{WHY}" toName="item" editable="false"/>')
     return "\n".join(["<View>", *(f"  {part}" for part in parts), "</View>"]) + "\n"
 
 

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
+from nearsay.collection.ingest.fiftyone_labels import FiftyOneLabels, fiftyone_file
 from nearsay.collection.ingest.json_lines import JsonLines
 from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.ingest.picture_sources import (
@@ -205,8 +206,9 @@ def read_source(
             One row without a label.
         a folder
             Pictures, or ``.txt`` and ``.md`` files where there are none; the folders they lie in are their labels, and
-            folders within folders a taxonomy. Tags of pictures, in XMP sidecars and in the pictures themselves (XMP,
-            IPTC), are keywords, and ratings a detail.
+            folders within folders a taxonomy. What FiftyOne exported is labeled by its file of labels.
+            Tags of pictures, in XMP sidecars and in the pictures themselves (XMP, IPTC), are keywords, and ratings a
+            detail.
         a list of str
             Texts.
     labels : path of a table, optional
@@ -268,6 +270,8 @@ def read_source(
     )
     if labels_from is None and like is not None and path.is_dir():
         labels_from = like.get("labels_from")
+    if labels is None and labels_from is None and _is_folder(path):
+        labels = fiftyone_file(path)
     reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
     group_by = _group_by(reader, group_column, path)
     groups, folder = reader.feature_groups, path if _is_folder(path) else path.parent
@@ -386,7 +390,8 @@ class _LabelTable:
     def __init__(self, path: Path, choices: ColumnChoices, pictures: Path | None) -> None:
         if not path.exists():
             raise FileNotFoundError(f"There is no table of labels {path}.")
-        self._table = table_of_labels(path, choices)
+        ours = pictures is not None and path == fiftyone_file(pictures)
+        self._table = FiftyOneLabels(path) if ours else table_of_labels(path, choices)
         self._pictures = pictures
         self._by_id: dict[str, tuple[str | None, list[str] | None, int, int]] = {}
         self._problems: list[Problem] = []

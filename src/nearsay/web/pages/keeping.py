@@ -36,12 +36,15 @@ async def keep(request: Request) -> Response:
     if not label:
         raise InputError("label is missing.")
     content = None if question.picture is None else questions.content(question.key)
-    id, event = await served.run(_keep, served, question, content, label, author_of(request))
+    id, event = await served.run(keep_question, served, question, content, label, author_of(request))
     questions.remember_kept(event, id)
     return done(request, f"/ask?{urlencode({'id': id, 'event': event})}", {"id": id, "event": event, "label": label})
 
 
-def _keep(served: ServedCollection, question: Question, content: bytes | None, label: str, who: str) -> tuple[str, int]:
+def keep_question(
+    served: ServedCollection, question: Question, content: bytes | None, label: str, who: str
+) -> tuple[str, int]:
+    """Add a question, with the picture it came as, under a label that a person gave; gives its id and the event."""
     collection, taken = served.collection, set(served.collection.items.row_of)
     upload = Upload([], question.X, [])
     if content is None:
@@ -65,14 +68,16 @@ async def learn(request: Request) -> Response:
     served = served_by(request)
     check_writable(served)
     await NOTHING.read_form(request)
-    job = jobs_of(request).start("learning", "Learning again", "/", _learning(served, author_of(request)))
+    job = jobs_of(request).start("learning", "Learning again", "/", learning(served, author_of(request)))
     if wants_json(request):
         return await respond(request, "job.html", {"job": job.to_dict()}, 202)
     quick = await served.run(job.wait, PATIENCE) and job.state == "done"
     return RedirectResponse("/" if quick else f"/jobs/{job.key}", 303)
 
 
-def _learning(served: ServedCollection, who: str) -> Any:
+def learning(served: ServedCollection, who: str) -> Any:
+    """A job that learns again."""
+
     def work(job: Job) -> None:
         collection = served.collection
         collection.state()  # all rows are read before

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from base64 import b64decode
 from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
 from time import perf_counter
@@ -121,7 +122,7 @@ class Gate:
             return PlainTextResponse("Content-Length must be a number.", 400)
         if len(length) > 15 or int(length) > MOST_BYTES:
             return PlainTextResponse("This is too large.", 413)
-        if scope["path"] == "/health" and scope["method"] in SAFE:
+        if scope["path"] in ("/health", "/label-studio/health") and scope["method"] in SAFE:
             return None
         if self._sessions is None:
             scope[ACCESS] = NO_TOKEN
@@ -130,6 +131,10 @@ class Gate:
         if "token" in given and scope["method"] in SAFE:
             return self._exchanged(self._sessions, scope, headers, given)
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "basic" and scope["path"].startswith("/label-studio/"):
+            if not _is_program(headers):
+                return PlainTextResponse("Not from this page.", 403)
+            scheme, bearer = "bearer", _password(bearer)
         if scheme.lower() == "bearer":
             scope[ACCESS] = self._sessions.of_token(bearer)
             return PlainTextResponse("Wrong token.", 403) if scope[ACCESS] is None else None
@@ -189,6 +194,19 @@ class Gate:
             except ValueError:
                 return False
         return reads or fetched is not None
+
+
+def _is_program(headers: Headers) -> bool:
+    """Whether no browser sent this: browsers send the password of an address with requests of other sites, too."""
+    return not any(name in headers for name in ("origin", "referer", "sec-fetch-site", "cookie"))
+
+
+def _password(coded: str) -> str:
+    """The password of basic authentication, which is all that Label Studio can send; empty where there is none."""
+    try:
+        return b64decode(coded, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _is_link_to_first_page(scope: Scope, headers: Headers) -> bool:
