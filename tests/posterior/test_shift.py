@@ -36,7 +36,7 @@ def test_alarms_are_as_frequent_as_stated(n_past, n_queries):
 def test_answers_as_right_as_past_cases_are_called_drifted_as_seldom_as_stated(sure, too_sure):
     """Also where past cases were less right than their probabilities: what is new is what counts."""
     rng = np.random.default_rng(0)
-    p, often = rng.beta(sure, 1.5, size=(3000, 150)), 0
+    p, often = rng.beta(sure, 1.5, size=(2000, 150)), 0
     right = rng.random(p.shape) < p - too_sure
     for sureness, was_right in zip(p, right, strict=True):
         often += drift_test(sureness[100:], was_right[100:], Records.of(sureness[:100], was_right[:100])).drifted

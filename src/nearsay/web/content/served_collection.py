@@ -345,7 +345,7 @@ def headline(hedge: dict[str, Any], label: str | None) -> dict[str, Any]:
         words = hedge["node_word"] or hedge["node"]
         return {"lead": lead, "words": words, "share": hedge["node_probability"], "is_sure": is_label}
     labels = hedge.get("set") or []
-    words = in_words(labels) if labels else ""
+    words = in_words(hedge.get("set_nodes") or labels) if labels else ""
     lead = "Not sure:" if len(labels) > 1 else ""
     return {"lead": lead, "words": words, "share": hedge.get("set_probability"), "is_sure": len(labels) == 1}
 
