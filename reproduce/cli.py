@@ -272,8 +272,14 @@ def novelty(
 @app.command()
 def promises(
     part: Annotated[
-        str, typer.Option(metavar="hedges|sets", callback=_one_of(("hedges", "sets")), help="Which promises.")
+        str,
+        typer.Option(
+            metavar="hedges|sets|splits",
+            callback=_one_of(("hedges", "sets", "splits")),
+            help="Hedges, sets of a long tail, or splits: each promise in trees and graphs, with groups and without.",
+        ),
     ] = "hedges",
+    only: Annotated[str | None, typer.Option(help="With splits: some promises, separated by semicolons.")] = None,
     worlds: Annotated[str | None, typer.Option(help="Worlds, separated by commas.")] = None,
     estimators: Annotated[str | None, typer.Option(help="Estimators, separated by semicolons.")] = None,
     sizes: Annotated[str, typer.Option(help="Rows of a collection, separated by commas.")] = "100,300",
@@ -282,8 +288,9 @@ def promises(
 ) -> None:
     """How often promises are kept in simulated worlds, and how much is answered."""
     from reproduce.promises.hedges import hedge_rows
-    from reproduce.promises.rendering import hedge_table, set_table
+    from reproduce.promises.rendering import hedge_table, set_table, split_table
     from reproduce.promises.sets import set_rows
+    from reproduce.promises.splits import PROMISES, split_rows
     from reproduce.promises.worlds import WORLDS
 
     wanted = [int(size) for size in _names(sizes) if size.isdecimal()]
@@ -292,13 +299,17 @@ def promises(
     with show_progress("Drawing collections") as tell:
         if part == "sets":
             rows = set_rows(wanted, collections, tell)
+        elif part == "splits":
+            named = [name.strip() for name in only.split(";")] if only else list(PROMISES)
+            rows = split_rows(named, collections, progress=tell)
         else:
             named = [name.strip() for name in estimators.split(";")] if estimators else ["pooled"]
             rows = hedge_rows(_names(worlds) or list(WORLDS), named, wanted, collections, progress=tell)
     if as_json:
         print_json(rows)
         return
-    print_parts(_text_table((set_table if part == "sets" else hedge_table)(rows, collections)))
+    table = {"hedges": hedge_table, "sets": set_table, "splits": split_table}[part]
+    print_parts(_text_table(table(rows, collections)))
 
 
 @app.command()
