@@ -401,23 +401,25 @@ def tabzilla(
 @app.command()
 def clinc150(
     words: Annotated[bool, typer.Option("--words", help="Describe sentences by their words alone.")] = False,
+    votes: Annotated[bool, typer.Option("--votes", help="Votes alone: the pool takes long to fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Intents of sentences, and sentences of none, ours beside the figures published with the data."""
     from reproduce.clinc150 import run
 
     with show_progress("Reading sentences") as tell:
-        result = run(words=words, progress=tell)
+        result = run(words=words, votes=votes, progress=tell)
     if as_json:
         print_json(result)
         return
-    numbers = ("accuracy", "out-of-scope recall", "accuracy there", "AUROC", "log loss")
+    numbers = ("accuracy", "out-of-scope recall", "accuracy there", "AUROC", "log loss", "alarms", "out of scope")
     table = empty_table(result["title"], "method", *numbers, numbers=numbers)
     for row in result["published"]:
-        table.add_row(f"{row['method']}, published", f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", "", "", "")
+        table.add_row(f"{row['method']}, published", f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", *[""] * 5)
     for row in result["rows"]:
         shares = f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", f"{row['accuracy_at_threshold']:.1f}"
-        table.add_row(row["method"], *shares, f"{row['auroc']:.3f}", f"{row['log_loss']:.3f}")
+        called = (f"{row[name]:.3f}" for name in ("alarms_in_scope", "alarms_out_of_scope"))
+        table.add_row(row["method"], *shares, f"{row['auroc']:.3f}", f"{row['log_loss']:.3f}", *called)
     print_parts(table, *(f"· {note}" for note in result["notes"]))
 
 
