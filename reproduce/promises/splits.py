@@ -104,11 +104,11 @@ def _keywords(promise: str) -> Callable[[Split], list[float]]:
         annotator = KeywordAnnotator("nearest", n_neighbors=10, taxonomy=tree, **{promise: PROMISED})
         annotator.fit(X, words, groups=groups)
         Q, true_words, _ = drawn(world.draw_alone(random, FRESH))
-        said = annotator.predict(Q) > 0
+        given = annotator.predict(Q) > 0
         of_items = [set(each) for each in with_implied(Keywords.of(true_words), tree).lists()]
         known = annotator.words_.tolist()
-        hits = (said & np.array([[word in each for word in known] for each in of_items])).sum(axis=1)
-        size = np.array(list(map(len, of_items))) if promise == "recall" else said.sum(axis=1)
+        hits = (given & np.array([[word in each for word in known] for each in of_items])).sum(axis=1)
+        size = np.array(list(map(len, of_items))) if promise == "recall" else given.sum(axis=1)
         return [float((hits[size > 0] / size[size > 0]).mean())] if size.any() else []
 
     return kept

@@ -142,10 +142,10 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
 
 def _shift_notes(items: KnownItems, judged: Judged) -> list[str]:
     """What is to be said of items that came after the collection learned, where they are unlike it."""
-    said = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
-    said += [judged.drift] if judged.drift is not None and judged.drift.drifted else []
+    found = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
+    found += [judged.drift] if judged.drift is not None and judged.drift.drifted else []
     came = "" if items.new is None or items.new.all() else "Of the items that came since it learned: "
-    return [f"{came}{test}" for test in said]
+    return [f"{came}{test}" for test in found]
 
 
 def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
