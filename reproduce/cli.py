@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from reproduce.text_table import TextTable
 
+Votes = Annotated[bool, typer.Option("--votes", help="Votes alone: the pool takes long to fit.")]
+
 app = command_line("reproduce", "The papers' tables, ours beside theirs.")
 
 
@@ -361,12 +363,12 @@ def first_labels(
 
 
 @app.command()
-def mistakes(as_json: AsJson = False) -> None:
+def mistakes(votes: Votes = False, as_json: AsJson = False) -> None:
     """Label mistakes of MNIST that people confirmed, ranked by ours and, where it is installed, by cleanlab."""
     from reproduce.mistakes import run
 
     with show_progress("Reading verdicts") as tell:
-        result = run(progress=tell)
+        result = run(votes, progress=tell)
     if as_json:
         print_json(result)
         return
@@ -401,7 +403,7 @@ def tabzilla(
 @app.command()
 def clinc150(
     words: Annotated[bool, typer.Option("--words", help="Describe sentences by their words alone.")] = False,
-    votes: Annotated[bool, typer.Option("--votes", help="Votes alone: the pool takes long to fit.")] = False,
+    votes: Votes = False,
     as_json: AsJson = False,
 ) -> None:
     """Intents of sentences, and sentences of none, ours beside the figures published with the data."""

@@ -42,7 +42,7 @@ def made_up_verdicts(folder, monkeypatch):
 
 def test_real_mistakes_come_first(made_up_verdicts, monkeypatch):
     monkeypatch.setattr(mistakes, "require", absent)
-    result = CliRunner().invoke(app, ["mistakes", "--json"])
+    result = CliRunner().invoke(app, ["mistakes", "--votes", "--json"])
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     assert made["n_mistakes"] == 6
