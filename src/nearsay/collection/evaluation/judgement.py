@@ -142,10 +142,10 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
 
 def _shift_notes(items: KnownItems, judged: Judged) -> list[str]:
     """What is to be said of items that came after the collection learned, where they are unlike it."""
-    found = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
-    found += [judged.drift] if judged.drift is not None and judged.drift.drifted else []
+    notable = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
+    notable += [judged.drift] if judged.drift is not None and judged.drift.drifted else []
     came = "" if items.new is None or items.new.all() else "Of the items that came since it learned: "
-    return [f"{came}{test}" for test in found]
+    return [f"{came}{test}" for test in notable]
 
 
 def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:

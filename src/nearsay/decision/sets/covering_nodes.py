@@ -31,10 +31,10 @@ def covering_nodes(labels: Sequence[Any], taxonomy: Taxonomy, max_nodes: int = 2
         for node in above[rest[0]].tolist() if most else []:
             further = cheapest([place for place in rest if node not in above[place]], most - 1)
             if further is not None:
-                found = int(n_leaves[node]) + further[0], [node, *further[1]]
-                best = found if best is None else min(best, found, key=lambda each: (each[0], len(each[1])))
+                offer = int(n_leaves[node]) + further[0], [node, *further[1]]
+                best = offer if best is None else min(best, offer, key=lambda each: (each[0], len(each[1])))
         return best
 
-    found = cheapest(list(range(len(labels))), max_nodes)
-    assert found is not None  # the root holds all
-    return [taxonomy.nodes[node] for node in found[1]]
+    offer = cheapest(list(range(len(labels))), max_nodes)
+    assert offer is not None  # the root holds all
+    return [taxonomy.nodes[node] for node in offer[1]]

@@ -145,15 +145,15 @@ def drift_test(sureness: np.ndarray, right: np.ndarray, past: Records, rate: flo
     """
     n, (n_past, n_past_right) = len(right), past.of_all()
     past_p, weights = past.probabilities()
-    off = n_past_right / n_past - float(np.average(past_p, weights=weights)) if n_past else 0.0
-    off_now = float(np.mean(right - sureness))
-    together = (n_past * off + n * off_now) / (n_past + n)
+    past_surplus = n_past_right / n_past - float(np.average(past_p, weights=weights)) if n_past else 0.0
+    surplus = float(np.mean(right - sureness))
+    together = (n_past * past_surplus + n * surplus) / (n_past + n)
     variance, third = _moments(sureness + together, n)
     if n_past:
         past_variance, past_third = _moments(past_p + together, n_past, weights)
         variance, third = variance + past_variance, third - past_third
-    p_value = _chance_below(off_now - off, variance, third)
-    return DriftTest(n, int(np.sum(right)), float(np.sum(sureness)) + n * off, p_value, float(rate))
+    p_value = _chance_below(surplus - past_surplus, variance, third)
+    return DriftTest(n, int(np.sum(right)), float(np.sum(sureness)) + n * past_surplus, p_value, float(rate))
 
 
 def _moments(p: np.ndarray, n: int, weights: np.ndarray | None = None) -> tuple[float, float]:
