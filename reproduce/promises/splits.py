@@ -38,7 +38,7 @@ def world_of(n_classes: int, *, graph: bool, grouped: bool) -> World:
     random = np.random.default_rng(n_classes)
     n_families = max(2, n_classes // 5)
     family = np.arange(n_classes) % n_families
-    edges = [("all", f"family {number}") for number in range(n_families)]
+    edges: list[tuple[str, Any]] = [("all", f"family {number}") for number in range(n_families)]
     edges += [(f"family {of}", number) for number, of in enumerate(family.tolist())]
     edges += [(f"family {(number + 1) % n_families}", number) for number in range(0, n_classes if graph else 0, 4)]
     centers = 2 * random.normal(size=(n_families, 6))[family] + random.normal(size=(n_classes, 6))
@@ -101,7 +101,7 @@ def _keywords(promise: str) -> Callable[[Split], list[float]]:
             return X, [[*dict.fromkeys(pair)] for pair in np.column_stack([y, second]).astype(str).tolist()], groups
 
         X, words, groups = drawn(world.draw(random, n))
-        annotator = KeywordAnnotator("nearest", n_neighbors=10, taxonomy=tree, **{promise: PROMISED})
+        annotator = KeywordAnnotator("nearest", n_neighbors=10, taxonomy=tree).set_params(**{promise: PROMISED})
         annotator.fit(X, words, groups=groups)
         Q, true_words, _ = drawn(world.draw_alone(random, FRESH))
         given = annotator.predict(Q) > 0

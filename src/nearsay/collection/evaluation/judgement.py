@@ -17,6 +17,7 @@ from nearsay.displays.case_tables import tables_of
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.specificity import hierarchical_accuracy, information_gain
+from nearsay.posterior.evidence.shift import DriftTest, ShiftTest
 from nearsay.reports.case_tables import plain_tables
 from nearsay.reports.evaluation import evaluation_summary, hedging_points
 from nearsay.reports.tree_levels import confusion_by_level
@@ -142,7 +143,7 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
 
 def _shift_notes(items: KnownItems, judged: Judged) -> list[str]:
     """What is to be said of items that came after the collection learned, where they are unlike it."""
-    notable = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
+    notable: list[ShiftTest | DriftTest] = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
     notable += [judged.drift] if judged.drift is not None and judged.drift.drifted else []
     came = "" if items.new is None or items.new.all() else "Of the items that came since it learned: "
     return [f"{came}{test}" for test in notable]
