@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import make_architecture
+import make_beside_published
 import make_pictures_annotation
 import make_pictures_gpu
 import make_pictures_hedged
@@ -313,6 +314,7 @@ def main() -> None:
     take_emoji_tour(IMAGES / "tour-emoji.png")
     in_few_colors(IMAGES / "tour-emoji.png")
     make_architecture.main()
+    make_beside_published.main()
     make_pictures_images.main()
     make_pictures_gpu.main()
     make_pictures_hedging.main()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from reproduce.text_table import TextTable
 
+Votes = Annotated[bool, typer.Option("--votes", help="Votes alone: the pool takes long to fit.")]
+
 app = command_line("reproduce", "The papers' tables, ours beside theirs.")
 
 
@@ -272,8 +274,14 @@ def novelty(
 @app.command()
 def promises(
     part: Annotated[
-        str, typer.Option(metavar="hedges|sets", callback=_one_of(("hedges", "sets")), help="Which promises.")
+        str,
+        typer.Option(
+            metavar="hedges|sets|splits",
+            callback=_one_of(("hedges", "sets", "splits")),
+            help="Hedges, sets of a long tail, or splits: each promise in trees and graphs, with groups and without.",
+        ),
     ] = "hedges",
+    only: Annotated[str | None, typer.Option(help="With splits: some promises, separated by semicolons.")] = None,
     worlds: Annotated[str | None, typer.Option(help="Worlds, separated by commas.")] = None,
     estimators: Annotated[str | None, typer.Option(help="Estimators, separated by semicolons.")] = None,
     sizes: Annotated[str, typer.Option(help="Rows of a collection, separated by commas.")] = "100,300",
@@ -283,8 +291,9 @@ def promises(
 ) -> None:
     """How often promises are kept in simulated worlds, and how much is answered."""
     from reproduce.promises.hedges import hedge_rows
-    from reproduce.promises.rendering import hedge_table, set_table
+    from reproduce.promises.rendering import hedge_table, set_table, split_table
     from reproduce.promises.sets import set_rows
+    from reproduce.promises.splits import PROMISES, split_rows
     from reproduce.promises.worlds import WORLDS
 
     wanted = [int(size) for size in _names(sizes) if size.isdecimal()]
@@ -293,6 +302,9 @@ def promises(
     with show_progress("Drawing collections") as tell:
         if part == "sets":
             rows = set_rows(wanted, collections, tell)
+        elif part == "splits":
+            named = [name.strip() for name in only.split(";")] if only else list(PROMISES)
+            rows = split_rows(named, collections, progress=tell)
         else:
             named = [name.strip() for name in estimators.split(";")] if estimators else ["pooled"]
             settings: dict[str, Any] = {"progress": tell, "n_processes": n_processes}
@@ -300,7 +312,8 @@ def promises(
     if as_json:
         print_json(rows)
         return
-    print_parts(_text_table((set_table if part == "sets" else hedge_table)(rows, collections)))
+    table = {"hedges": hedge_table, "sets": set_table, "splits": split_table}[part]
+    print_parts(_text_table(table(rows, collections)))
 
 
 @app.command()
@@ -352,12 +365,12 @@ def first_labels(
 
 
 @app.command()
-def mistakes(as_json: AsJson = False) -> None:
+def mistakes(votes: Votes = False, as_json: AsJson = False) -> None:
     """Label mistakes of MNIST that people confirmed, ranked by ours and, where it is installed, by cleanlab."""
     from reproduce.mistakes import run
 
     with show_progress("Reading verdicts") as tell:
-        result = run(progress=tell)
+        result = run(votes, progress=tell)
     if as_json:
         print_json(result)
         return
@@ -392,23 +405,25 @@ def tabzilla(
 @app.command()
 def clinc150(
     words: Annotated[bool, typer.Option("--words", help="Describe sentences by their words alone.")] = False,
+    votes: Votes = False,
     as_json: AsJson = False,
 ) -> None:
     """Intents of sentences, and sentences of none, ours beside the figures published with the data."""
     from reproduce.clinc150 import run
 
     with show_progress("Reading sentences") as tell:
-        result = run(words=words, progress=tell)
+        result = run(words=words, votes=votes, progress=tell)
     if as_json:
         print_json(result)
         return
-    numbers = ("accuracy", "out-of-scope recall", "accuracy there", "AUROC", "log loss")
+    numbers = ("accuracy", "out-of-scope recall", "accuracy there", "AUROC", "log loss", "alarms", "out of scope")
     table = empty_table(result["title"], "method", *numbers, numbers=numbers)
     for row in result["published"]:
-        table.add_row(f"{row['method']}, published", f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", "", "", "")
+        table.add_row(f"{row['method']}, published", f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", *[""] * 5)
     for row in result["rows"]:
         shares = f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", f"{row['accuracy_at_threshold']:.1f}"
-        table.add_row(row["method"], *shares, f"{row['auroc']:.3f}", f"{row['log_loss']:.3f}")
+        called = (f"{row[name]:.3f}" for name in ("alarms_in_scope", "alarms_out_of_scope"))
+        table.add_row(row["method"], *shares, f"{row['auroc']:.3f}", f"{row['log_loss']:.3f}", *called)
     print_parts(table, *(f"· {note}" for note in result["notes"]))
 
 

@@ -14,15 +14,25 @@ from nearsay.data.catalog import data_folders
 from nearsay.describe.texts.text_descriptions import describe_texts
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.evidence.shift import RATE, shift_test
 
 # In-scope accuracy and out-of-scope recall in percent, their Table 2, the full set; of both methods the larger recall.
 PUBLISHED = {"SVM": (91.0, 18.0), "Rasa": (91.5, 45.3), "MLP": (93.5, 49.1), "BERT": (96.9, 52.3)}
-OURS: dict[str, dict[str, Any]] = {"NeighborClassifier()": {}, 'NeighborClassifier(metric="auto")': {"metric": "auto"}}
+VOTES = 'NeighborClassifier(10, posterior="weighted")'
+OURS: dict[str, dict[str, Any]] = {
+    VOTES: {"n_neighbors": 10, "posterior": "weighted"},
+    "NeighborClassifier()": {},
+    'NeighborClassifier(metric="auto")': {"metric": "auto"},
+}
+BATCH, BATCHES = 50, 2000
 TITLE = "clinc150: 150 intents, and sentences of none"
 NOTES = (
     "Published: Larson et al. 2019, full set. Their recall is at a threshold on the probability, or of a class of its"
     " own for what is out of scope, with the 100 such training sentences; ours is at a threshold on novelty, chosen on"
     " the validation part for the largest share of right decisions there, and learns from no such sentence.",
+    f"Alarms: how many of {BATCHES:,} batches of {BATCH} test sentences are called unlike the collection, at a rate of"
+    f" {RATE:g}. Training sentences come several in a row from one writer, so past cases look easier than new ones, and"
+    " batches of known intents may be called so too often.",
     "Accuracy is that of all in-scope test sentences; the one at the threshold counts a rejected sentence as wrong.",
 )
 DESCRIPTORS = ("universal_sentence_encoder",)
@@ -50,10 +60,11 @@ def _lines(name: str) -> list[dict[str, str]]:
     raise DatasetNotFound(f"There is no clinc150/{name} in {', '.join(map(str, data_folders()))}.")
 
 
-def run(words: bool = False, progress: Callable[[str], Any] | None = None) -> dict[str, Any]:
+def run(words: bool = False, votes: bool = False, progress: Callable[[str], Any] | None = None) -> dict[str, Any]:
     """Accuracy, log loss and out-of-scope recall on the test part.
 
-    ``words`` describes sentences by their words alone, not by the sentence encoder.
+    ``words`` describes sentences by their words alone, not by the sentence encoder; ``votes`` leaves out what takes
+    long to fit.
     """
     texts, y = read("train")
     if progress is not None:
@@ -68,7 +79,7 @@ def run(words: bool = False, progress: Callable[[str], Any] | None = None) -> di
     }
     outside = {part: rows_of(read_out_of_scope(part)) for part in ("val", "test")}
     rows = []
-    for name, settings in OURS.items():
+    for name, settings in list(OURS.items())[: 1 if votes else None]:
         if progress is not None:
             progress(f"Fitting {name}")
         model = described.classifier().set_params(**settings).fit(described.rows.X, y)
@@ -86,10 +97,23 @@ def run(words: bool = False, progress: Callable[[str], Any] | None = None) -> di
                 "accuracy_at_threshold": 100 * float((right & (inside <= limit)).mean()),
                 "recall": 100 * float((beyond > limit).mean()),
                 "auroc": float(roc_auc_score(is_new, np.concatenate([inside, beyond]))),
+                "alarms_in_scope": alarms(inside, model.model_.novelty.n_usual),
+                "alarms_out_of_scope": alarms(beyond, model.model_.novelty.n_usual),
             }
         )
     theirs = [{"method": name, "accuracy": right, "recall": recall} for name, (right, recall) in PUBLISHED.items()]
     return {"title": TITLE, "rows": rows, "published": theirs, "notes": list(NOTES)}
+
+
+def alarms(novelty: np.ndarray, n_past: int) -> float:
+    """The share of random batches that are called unlike the collection.
+
+    >>> alarms(np.linspace(0.8, 1, 60), 100)
+    1.0
+    """
+    random, size = np.random.default_rng(0), min(BATCH, len(novelty))
+    drawn = (random.choice(novelty, size, replace=False) for _ in range(BATCHES))
+    return float(np.mean([shift_test(batch, n_past, RATE).unlike for batch in drawn]))
 
 
 def best_limit(model: NeighborClassifier, Q: Any, truth: np.ndarray, outside: Any) -> float:

@@ -34,5 +34,18 @@ def set_table(rows: Sequence[dict[str, Any]], collections: int) -> TextTable:
     return TextTable(title, ("estimator", "cv"), numbers, list(sections.values()))
 
 
+def split_table(rows: Sequence[dict[str, Any]], collections: int) -> TextTable:
+    """A line for each promise, number of classes, taxonomy and way to draw; a section for each promise."""
+    sections: dict[str, list[list[str]]] = {}
+    for row in rows:
+        grouped = "groups" if row["groups"] else "rows"
+        line = [row["promise"], row["taxonomy"], grouped, str(row["classes"]), f"{row['asked']:g}"]
+        line += [f"{row['got']:.3f} ± {row['error']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"]
+        sections.setdefault(row["promise"], []).append([*line, "" if row["kept"] else "not kept"])
+    title = f"Promises kept, {_collections(collections)} a line"
+    numbers = ("classes", "asked", "got", "by chance alone", "")
+    return TextTable(title, ("promise", "taxonomy", "drawn"), numbers, list(sections.values()))
+
+
 def _collections(number: int) -> str:
     return f"{number} collection{'s' * (number != 1)}"

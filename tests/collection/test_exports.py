@@ -49,6 +49,7 @@ ANSWERS = st.builds(
                 "accuracy": SHARE,
                 "set": st.lists(TEXT, max_size=2),
                 "set_probability": SHARE,
+                "set_nodes": st.lists(TEXT, max_size=2),
                 "node": TEXT,
                 "node_word": TEXT,
                 "node_path": st.lists(TEXT, max_size=2),

@@ -6,9 +6,16 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nearsay.cli.answer_tables import _label
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.learned import Learned, set_shares
+from nearsay.decision.sets.covering_nodes import covering_nodes
+from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.reference.node_sets import nodes_that_hold
+from tests.reference.taxonomy import GRAPHS, TREES
 
 
 def reference_share(ahead, accuracy_in_percent):
@@ -87,3 +94,34 @@ def test_an_answer_says_in_words_that_it_is_not_sure(tmp_path):
         assert set(answer.set_) == {"oak", "elm"}
         assert f"Not sure: {answer.set_[0]} or {answer.set_[1]}." in answer.text
         assert not answer.is_sure
+
+
+@given(
+    edges=st.one_of(TREES, GRAPHS), places=st.lists(st.integers(0, 99), min_size=1, max_size=5), most=st.integers(1, 3)
+)
+def test_the_nodes_that_hold_a_set_are_those_of_trying_all(edges, places, most):
+    tree = Taxonomy.from_edges(edges)
+    labels = list(dict.fromkeys(tree.nodes[place % tree.n_nodes] for place in places))
+    numbers = [tree.number(name) for name in covering_nodes(labels, tree, most)]
+    covered, size = nodes_that_hold([tree.number(label) for label in labels], tree.parents, most)
+    assert sum(len(tree.leaves_under(tree.nodes[node])) for node in numbers) == covered
+    assert len(numbers) == size
+    assert tree.nodes[numbers[0]] in (labels[0], *tree.ancestors(labels[0]))
+
+
+def test_where_no_node_is_sure_a_set_of_many_labels_is_given_in_two_words(tmp_path):
+    """Three breeds and a wolf that nothing tells apart, and a fish far off."""
+    breeds = ["corgi", "poodle", "beagle"]
+    edges = [("thing", "animal"), ("animal", "dog"), *(("dog", breed) for breed in breeds), ("thing", "wolf")]
+    labels = [[*breeds, "wolf"][row % 4] for row in range(80)] + ["fish"] * 20
+    X = np.random.default_rng(0).normal(size=(100, 2)) + 30 * (np.arange(100) >= 80)[:, None]
+    with LiveCollection.create(tmp_path / "c", 2, taxonomy=[*edges, ("thing", "fish")]) as collection:
+        collection.add([f"i{row}" for row in range(100)], X, labels)
+        collection.learn(posterior="weighted", n_neighbors=10)
+        answers = collection.label([[0.0, 0.0]], accuracy=0.95, hedges_at=[0.95])
+    (answer,) = answers
+    assert set(answer.set_) == {*breeds, "wolf"}
+    assert sorted(answer.set_nodes) == ["dog", "wolf"]
+    assert _label(answer) == f"not sure: {' or '.join(answer.set_nodes)}"
+    assert f"Not sure: {' or '.join(answer.set_nodes)}." in answer.text
+    assert answer.hedges[0]["set_nodes"] == answer.set_nodes

@@ -10,7 +10,8 @@ from scipy.stats import mannwhitneyu
 
 import nearsay as ns
 from nearsay.posterior.class_shares import estimated_shares
-from nearsay.posterior.evidence.shift import shift_test
+from nearsay.posterior.evidence.records import Records
+from nearsay.posterior.evidence.shift import drift_test, shift_test
 
 
 def test_the_test_is_that_of_mann_and_whitney():
@@ -29,6 +30,27 @@ def test_alarms_are_as_frequent_as_stated(n_past, n_queries):
     ranks = np.array([np.searchsorted(row, rng.random(n_queries)).mean() / n_past for row in past])
     alarms = np.mean([shift_test([rank] * n_queries, n_past).unlike for rank in ranks])
     assert 0.005 <= alarms <= 0.015
+
+
+@pytest.mark.parametrize(("sure", "too_sure"), [(4, 0.0), (4, 0.05), (20, 0.0)])
+def test_answers_as_right_as_past_cases_are_called_drifted_as_seldom_as_stated(sure, too_sure):
+    """Also where past cases were less right than their probabilities: what is new is what counts."""
+    rng = np.random.default_rng(0)
+    p, often = rng.beta(sure, 1.5, size=(2000, 150)), 0
+    right = rng.random(p.shape) < p - too_sure
+    for sureness, was_right in zip(p, right, strict=True):
+        often += drift_test(sureness[100:], was_right[100:], Records.of(sureness[:100], was_right[:100])).drifted
+    assert 0.005 <= often / len(p) <= 0.015
+
+
+def test_answers_that_are_often_wrong_are_noticed():
+    rng = np.random.default_rng(0)
+    p = rng.beta(4, 1.5, size=400)
+    past = Records.of(p, rng.random(400) < p)
+    assert not drift_test(p[:50], np.arange(50) < 50, past).drifted
+    found = drift_test(p[:50], rng.random(50) < p[:50] - 0.35, past)
+    assert found.drifted
+    assert found.expected == pytest.approx(p[:50].sum(), abs=3)
 
 
 def four_classes(rng: np.random.Generator, n: int, shares: list[float] | None = None) -> tuple[np.ndarray, np.ndarray]:

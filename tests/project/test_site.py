@@ -11,14 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from reproduce import clinc150, nearest
+from reproduce.annotation import published as annotation
+from reproduce.cli import app
+from reproduce.probabilities import published as probabilities
+
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "docs"))
 
 import check_links  # noqa: E402
 import make_architecture  # noqa: E402
+import make_beside_published  # noqa: E402
 import site_pages  # noqa: E402
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+COMMANDS = {command.name or command.callback.__name__ for command in app.registered_commands}
 API = dict(site_pages.api_pages())
 
 
@@ -95,6 +102,28 @@ def test_the_layers_of_the_architecture_page_are_those_of_the_contract():
 
 def test_the_drawing_of_the_architecture_page_is_the_one_its_code_makes():
     assert make_architecture.DRAWING.read_text(encoding="utf-8") == make_architecture.drawing()
+
+
+def test_figures_beside_published_ones_stand_where_they_were_measured_and_as_they_were_printed():
+    page = make_beside_published.PAGE.read_text(encoding="utf-8")
+    assert make_beside_published.with_table(page) == page, "run: python docs/make_beside_published.py"
+    lines = {line["data"]: line for line in make_beside_published.figures()}
+    for line in lines.values():
+        assert line["quoted"] in (ROOT / line["file"]).read_text(encoding="utf-8"), line
+        assert line["command"].split()[0] in COMMANDS
+    table = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    for line in lines.values():
+        if line["command"] == "tabzilla":
+            assert f"| {line['by']} {line['published']} |" in table
+    f1 = max(2 * p * r / (p + r) for _, _, p, r, _ in annotation.PUBLISHED) / 100
+    printed = {
+        "clinc150": 1 - max(right for right, _ in clinc150.PUBLISHED.values()) / 100,
+        "Corel5K": 1 - f1,
+        "leaves": 1 - max(right for by_k in probabilities.LEAVES.values() for _, right, *_ in by_k.values()) / 100,
+        "MNIST, tangent": nearest.PUBLISHED["tangent"].percent / 100,
+        "MNIST, shape context": nearest.PUBLISHED["shape_context"].percent / 100,
+    }
+    assert {data: float(lines[data]["published"]) for data in printed} == pytest.approx(printed, abs=5e-4)
 
 
 @pytest.mark.slowest  # building the site runs them too

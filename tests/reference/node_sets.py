@@ -66,3 +66,20 @@ def largest_reward(p: Sequence[Fraction], parents: Parents, most: int, shift: fl
         float(probability) * (math.log2(n_all / n_leaves) + shift)
         for n_leaves, (probability, _) in best_by_leaves(p, parents, most).items()
     )
+
+
+def nodes_that_hold(labels: Sequence[int], parents: Parents, most: int) -> tuple[int, int]:
+    """(leaves, nodes) of the choice of at most so many nodes that holds all labels; leaves of two nodes count twice."""
+    above: list[set[int]] = []
+    for label in labels:
+        known = {label}
+        while more := {parent for node in known for parent in parents[node]} - known:
+            known |= more
+        above.append(known)
+    offers = [
+        (sum(len(leaves_under(parents, node)) for node in nodes), len(nodes))
+        for size in range(1, most + 1)
+        for nodes in combinations(range(len(parents)), size)
+        if all(known & set(nodes) for known in above)
+    ]
+    return min(offers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from typer.testing import CliRunner
 
 from nearsay.errors import InputError
 from reproduce.cli import app
-from reproduce.promises import hedges, sets
+from reproduce.promises import hedges, sets, splits
 from reproduce.promises.hedges import ESTIMATORS, hedge_rows, outcomes
-from reproduce.promises.rendering import hedge_table, set_table
+from reproduce.promises.rendering import hedge_table, set_table, split_table
 from reproduce.promises.sets import set_rows
 from reproduce.promises.worlds import LARGEST_GROUP, WORLDS, kinds_and_breeds
 
@@ -87,6 +88,33 @@ def test_sets_have_a_line_for_each_way_to_calibrate(monkeypatch):
     assert [row["cv"] for row in rows] == ["split", None, 5] * 2
     assert all(0 <= row["covered"] <= 1 for row in rows)
     assert len(set_table(rows, 2).sections) == 6
+
+
+@pytest.mark.parametrize("name", splits.PROMISES)
+def test_each_promise_is_measured_on_new_rows_of_a_graph_with_groups(name):
+    measure, _ = splits.PROMISES[name]
+    world = splits.world_of(5, graph=True, grouped=True)
+    assert len(world.taxonomy.parents[world.taxonomy.number(0)]) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of 80 rows, not all can be promised
+        found = measure((world, np.random.default_rng(0), 80))
+    assert len(found) > 0
+    assert all(0 <= each <= 1 for each in found)
+    assert np.mean(found) >= 0.75 or name == "alarms"
+
+
+def test_a_promise_that_is_broken_is_called_so(monkeypatch):
+    for name, got in [("2 nodes", 0.8), ("renewed hedge", 1.0)]:
+        monkeypatch.setitem(splits.PROMISES, name, (lambda split, got=got: [got], 0.9))
+    rows = splits.split_rows(["2 nodes", "renewed hedge"], 200, n_classes=[5])
+    assert [row["kept"] for row in rows] == [False] * 4 + [True] * 4
+    assert {(row["taxonomy"], row["groups"]) for row in rows} == {
+        (kind, grouped) for kind in ("tree", "graph") for grouped in (False, True)
+    }
+    lines = split_table(rows, 200).sections
+    assert [line[-1] for section in lines for line in section] == ["not kept"] * 4 + [""] * 4
+    with pytest.raises(InputError, match="did you mean '2 nodes'"):
+        splits.split_rows(["2 node"])
 
 
 def test_the_command_prints_a_table_and_json():

@@ -42,7 +42,7 @@ def made_up_verdicts(folder, monkeypatch):
 
 def test_real_mistakes_come_first(made_up_verdicts, monkeypatch):
     monkeypatch.setattr(mistakes, "require", absent)
-    result = CliRunner().invoke(app, ["mistakes", "--json"])
+    result = CliRunner().invoke(app, ["mistakes", "--votes", "--json"])
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     assert made["n_mistakes"] == 6
@@ -95,10 +95,11 @@ def test_sentences_of_no_intent_are_told_by_novelty(folder, monkeypatch):
     strange = [f"why did {word} whales migrate,{part}" for part in ("train", "val", "test") for word in words]
     (base / "oos.csv").write_text("\n".join(["text,part", *strange]))
     monkeypatch.setattr(clinc150, "OURS", {"votes": {"n_neighbors": 3, "posterior": "weighted"}})
-    result = CliRunner().invoke(app, ["clinc150", "--words", "--json"])
+    result = CliRunner().invoke(app, ["clinc150", "--words", "--votes", "--json"])
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     (row,) = made["rows"]
     assert row["accuracy"] == 100
     assert row["recall"] > 50
+    assert (row["alarms_in_scope"], row["alarms_out_of_scope"]) == (0, 0)  # too few, beside 20, to be called so
     assert [one["method"] for one in made["published"]] == list(clinc150.PUBLISHED)

@@ -480,3 +480,17 @@ def test_without_scripts_forms_do_the_same(album, tmp_path, browsing):
         assert album.store.item("new.png")["confirmed"]
         page.get_by_role("button", name="Undo the last").click()
         assert not album.store.item("new.png")["confirmed"]
+
+
+def test_a_batch_unlike_the_collection_is_called_so_in_its_review(leaves):
+    with client(leaves) as page:
+        found = {}
+        for name, offset in [("like", 0.0), ("unlike", 40.0)]:
+            rows = np.random.default_rng(1).normal(0, 2, (12, 2)) + offset
+            table = "\n".join(["a,b", *(f"{a:.3f},{b:.3f}" for a, b in rows)]).encode()
+            job, waiting = labeled(page, [(f"{name}.csv", table)], keep="no")
+            found[name] = waiting["batch"]["shift"]
+            shown = page.get(job["next"]).text
+            assert ("promises may not hold" in shown) == (name == "unlike")
+    assert found["like"] is None
+    assert found["unlike"].startswith("These 12 queries are unlike the collection")

@@ -67,7 +67,7 @@ def _label(answer: Answer) -> str:
     """The label, or those that it may be."""
     from nearsay.collection.answers import in_words
 
-    return f"not sure: {in_words(answer.set_)}" if len(answer.set_) > 1 else answer.label or ""
+    return f"not sure: {in_words(answer.set_nodes or answer.set_)}" if len(answer.set_) > 1 else answer.label or ""
 
 
 def _unlabeled(answers: list[Answer]) -> list[Any]:

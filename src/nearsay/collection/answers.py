@@ -67,6 +67,8 @@ class Answer(InWords):
         In JSON: ``set``.
     set_probability : float or None
         How probable these are together.
+    set_nodes : list of str
+        The set in two words, where it has more labels and a taxonomy has them: nodes that hold them all.
     node : str or None
         The hedged answer: the most specific node of the taxonomy that is sure enough.
     node_path : list of str
@@ -78,7 +80,7 @@ class Answer(InWords):
         As ``record``, of hedged answers.
     hedges : list of dict
         At each requested accuracy: ``accuracy``, ``set``, ``set_probability``, and with a taxonomy the hedged answer,
-        ``node``, ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
+        ``set_nodes``, ``node``, ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
     tree : list of dict
         The relevant part of the taxonomy, if hedges are requested, a parent before its children: ``node``, ``word``,
         ``parent``, ``depth``, ``probability``.
@@ -135,6 +137,7 @@ class Answer(InWords):
     item_text: str | None = None
     models: str | None = None
     set_probability: float | None = None
+    set_nodes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -151,7 +154,7 @@ class Answer(InWords):
         if self.record is not None:
             lines.append(record_in_words(self.record))
         if len(self.set_) > 1:
-            lines.append(f"Not sure: {in_words(self.set_)}.")
+            lines.append(f"Not sure: {in_words(self.set_nodes or self.set_)}.")
         if self.node is not None and self.node != self.label and len(self.node_path) > 1:
             sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
             lines.append(f"Hedged answer: {self.node_word or self.node!r}{sure}.")

@@ -20,10 +20,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
-from nearsay.posterior.evidence.shift import ShiftTest, shift_test
-
-# Fewer rows than these are judged by their own novelty alone.
-FEWEST_FOR_SHIFT = 10
+from nearsay.posterior.evidence.shift import FEWEST, ShiftTest, batch_shift
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def label_source(
     answers: list[Answer] = []
     for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords, within=within):
         answers += some
-    labeled = LabeledSource(answers, source.problems, shift=_shift(collection, answers))
+    labeled = LabeledSource(answers, source.problems, shift=shift_of(collection, answers))
     if out is not None or beside_pictures:
         path = Path("." if isinstance(src, list) else src)
         exported = export_answers(
@@ -103,12 +100,11 @@ def label_source(
     return labeled
 
 
-def _shift(collection: LiveCollection, answers: Sequence[Answer]) -> ShiftTest | None:
-    novelty = [answer.novelty for answer in answers if answer.novelty is not None]
-    if len(novelty) < FEWEST_FOR_SHIFT:
+def shift_of(collection: LiveCollection, answers: Sequence[Answer]) -> ShiftTest | None:
+    """Whether these questions, all together, are unlike the collection; None of fewer than 10."""
+    if len(answers) < FEWEST:
         return None
-    n_past = collection.state().classifier.model_.novelty.n_usual
-    return shift_test(novelty, n_past) if n_past else None
+    return batch_shift([answer.novelty for answer in answers], collection.state().classifier.model_.novelty.n_usual)
 
 
 def label_rows(

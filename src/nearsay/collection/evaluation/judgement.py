@@ -7,7 +7,7 @@ collection ──► Judgement.of ──► answers about known items ──► 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from nearsay.displays.case_tables import tables_of
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.specificity import hierarchical_accuracy, information_gain
+from nearsay.posterior.evidence.shift import DriftTest, ShiftTest
 from nearsay.reports.case_tables import plain_tables
 from nearsay.reports.evaluation import evaluation_summary, hedging_points
 from nearsay.reports.tree_levels import confusion_by_level
@@ -65,7 +66,9 @@ class Judgement:
         else:
             items = brought(collection, holdout)
         tree, tree_notes = _taxonomy(collection, items)
-        return cls(collection.store.path.name, items, judge(items, on_progress), tree, [*items.notes, *tree_notes])
+        judged = judge(items, on_progress)
+        notes = [*items.notes, *tree_notes, *_shift_notes(items, judged)]
+        return cls(collection.store.path.name, items, judged, tree, notes)
 
     @property
     def version(self) -> int:
@@ -101,7 +104,9 @@ class Judgement:
                 summary["hedging"]["reached"] = _hedge_reached(items, judged, accuracy)
         if judged.keywords is not None and len(judged.keywords[0]) < len(items.ids):
             notes.append(f"Keywords were evaluated on the {len(judged.keywords[0]):,} items that have any.")
-        return {**summary, "version": self.version, "not_judged": items.not_judged, "notes": notes}
+        tests = {"shift": judged.shift, "drift": judged.drift}
+        shifted = {name: None if test is None else asdict(test) for name, test in tests.items()}
+        return {**summary, "version": self.version, "not_judged": items.not_judged, "notes": notes, **shifted}
 
     def shown(self, accuracy: float) -> dict[str, Any]:
         """The same with what the page draws: ``curve``, ``levels`` of the tree, and ``tables`` of past cases."""
@@ -134,6 +139,14 @@ def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy |
         return tree, []
     are = "1 item is" if len(inner) == 1 else f"{len(inner):,} items are"
     return tree, [f"{are} labeled with an inner node, such as {inner[0]!r}: a more specific answer counts as wrong."]
+
+
+def _shift_notes(items: KnownItems, judged: Judged) -> list[str]:
+    """What is to be said of items that came after the collection learned, where they are unlike it."""
+    notable: list[ShiftTest | DriftTest] = [judged.shift] if judged.shift is not None and judged.shift.unlike else []
+    notable += [judged.drift] if judged.drift is not None and judged.drift.drifted else []
+    came = "" if items.new is None or items.new.all() else "Of the items that came since it learned: "
+    return [f"{came}{test}" for test in notable]
 
 
 def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:

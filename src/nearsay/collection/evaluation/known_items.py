@@ -37,6 +37,7 @@ from nearsay.posterior.base import FRESH
 from nearsay.posterior.choice.nested import worth_nesting
 from nearsay.posterior.choice.row_groups import near_duplicate_loss
 from nearsay.posterior.evidence.evidence import Evidence
+from nearsay.posterior.evidence.shift import FEWEST, DriftTest, ShiftTest, batch_shift, drift_test
 from nearsay.posterior.methods.named import AUTO, is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
@@ -61,6 +62,7 @@ class KnownItems:
     how : how they are answered, in words.
     not_judged : how many items are left out, by reason.
     notes : sentences on how some of them count.
+    new : (n_items,) bool, which of them came after the collection learned.
     """
 
     state: CollectionState
@@ -73,6 +75,7 @@ class KnownItems:
     how: str
     not_judged: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    new: np.ndarray | None = None
 
 
 @dataclass
@@ -84,11 +87,15 @@ class Judged:
     probabilities : (n_items, n_classes)
     evidence : of the most confident wrong answers, by place among the items.
     keywords : (true, predicted) of the items that have keywords, or None where none has.
+    shift : whether the new items are unlike the collection; None of fewer than ten.
+    drift : whether answers to them are right less often than their probabilities say; None of fewer than ten.
     """
 
     probabilities: np.ndarray
     evidence: dict[int, Evidence]
     keywords: tuple[list[list[str]], list[list[str]]] | None
+    shift: ShiftTest | None = None
+    drift: DriftTest | None = None
 
 
 def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | None = None) -> KnownItems:
@@ -117,6 +124,7 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     elif cluster is not None:
         blocks = left_out_on(cluster, collection.store.path, state.version, rows)
     items = _of_collection(state, state, rows, blocks, lambda words, places: words.of_rows(rows[places]), how)
+    items.new = rows >= len(learned.fold)
     if items.labels is not None:
         sizes = np.bincount(state.voting.labels[state.voting.votes])
         if len(validation):
@@ -270,6 +278,7 @@ def brought(collection: LiveCollection, source: Any) -> KnownItems:
         how,
         dict(not_judged),
         notes,
+        np.ones(len(judged), np.bool_),
     )
 
 
@@ -280,7 +289,11 @@ def judge(items: KnownItems, on_progress: Progress | None) -> Judged:
     has_words = np.array([bool(words) for words in items.keywords], np.bool_)
     keywords: dict[int, list[str]] = {}
     worst: list[tuple[float, int, NeighborTable]] = []
+    new = np.zeros(n, np.bool_) if items.new is None or items.new.sum() < FEWEST else items.new
+    novelty: list[float] = []
     for part, table, p[part] in items.blocks:
+        if new[part].any():
+            novelty += classifier.model_.novelty_of(table[new[part]], p[part][new[part]]).tolist()
         lines = np.flatnonzero(has_words[part])
         for place, words in zip((part.start + lines).tolist(), _words(items, part, lines, table), strict=True):
             keywords[place] = [word for word, _ in words[:N_KEYWORDS]]
@@ -294,7 +307,11 @@ def judge(items: KnownItems, on_progress: Progress | None) -> Judged:
             on_progress(part.stop, n)
     both = [items.keywords[place] or [] for place in keywords], list(keywords.values())
     evidence = {place: classifier.evidence_of(table, p[place : place + 1])[0] for _, place, table in worst}
-    return Judged(p, evidence, both if keywords else None)
+    shift, drift = batch_shift(novelty, classifier.model_.novelty.n_usual), None
+    if items.labels is not None and new.any():
+        right = classifier.classes_[p[new].argmax(axis=1)] == items.labels[new]
+        drift = drift_test(p[new].max(axis=1), right, classifier.model_.records)
+    return Judged(p, evidence, both if keywords else None, shift, drift)
 
 
 def _words(items: KnownItems, part: slice, lines: np.ndarray, table: NeighborTable) -> list[list[Keyword]]:

@@ -289,6 +289,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
             "node_path": pyarrow.list_(text),
             "set": pyarrow.list_(text),
             "set_probability": number,
+            "set_nodes": pyarrow.list_(text),
             "node_probability": number,
             "node_record": record,
         }
@@ -297,7 +298,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     kinds = {
         **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text", "item_text", "models"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
-        **dict.fromkeys(("set", "node_path", "compared"), pyarrow.list_(text)),
+        **dict.fromkeys(("set", "set_nodes", "node_path", "compared"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),
         "set_probability": number,
         "probabilities": pyarrow.map_(text, number),

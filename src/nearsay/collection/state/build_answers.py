@@ -14,12 +14,15 @@ from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.tree_excerpt import tree_shown
 from nearsay.decision.guarantee import check_share
+from nearsay.decision.sets.covering_nodes import covering_nodes
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence, most_probable
 from nearsay.posterior.evidence.model_answers import models_in_words
 
 # The required accuracy of hedged answers and prediction sets, where none is named.
 ACCURACY = 0.9
+# "A dog or a wolf": a set of more labels is given in so many nodes of the taxonomy.
+WORDS_OF_SET = 2
 
 
 def answers_of(
@@ -123,10 +126,20 @@ def _build_answers(
 
 
 def prediction_set(state: CollectionState, p: np.ndarray, accuracy: float) -> dict[str, Any]:
-    """The labels that hold the true one as often as asked for, and how probable they are together."""
+    """The labels that hold the true one as often as asked for, two words for them, and how probable they are."""
     chosen = state.learned.prediction_set(p, accuracy)
     labels = [str(label) for label in state.voting.classes[chosen].tolist() if label != NO_LABEL]
-    return {"set": labels, "set_probability": min(float(p[chosen].sum()), 1.0) if labels else None}
+    share = min(float(p[chosen].sum()), 1.0) if labels else None
+    return {"set": labels, "set_probability": share, "set_nodes": _in_nodes(state, labels)}
+
+
+def _in_nodes(state: CollectionState, labels: list[str]) -> list[str]:
+    """The words of two nodes that hold these labels; nothing where that is no shorter, or one node holds them."""
+    if state.hedged is None or len(labels) <= WORDS_OF_SET:
+        return []
+    tree = state.hedged.taxonomy_
+    nodes = covering_nodes(labels, tree, WORDS_OF_SET)
+    return [tree.node_words[node] for node in nodes] if len(nodes) == WORDS_OF_SET else []
 
 
 def _named_nodes(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
@@ -160,7 +173,8 @@ def _answer(
         hedge |= _hedge(node)
     if evidence.label != NO_LABEL:
         known = {name: getattr(evidence, name) for name in ("probability", "probabilities", "record")}
-        hedge.update(known, label=str(evidence.label), set_=set_["set"], set_probability=set_["set_probability"])
+        hedge.update(known, label=str(evidence.label), set_=set_["set"])
+        hedge |= {name: set_[name] for name in ("set_probability", "set_nodes")}
     return Answer(
         id=name,
         keywords=keywords,

@@ -89,6 +89,14 @@ class Records:
         cases = round(weight**2 / squares) if squares else 0
         return cases, round(cases * right / weight) if weight else 0
 
+    def probabilities(self) -> tuple[np.ndarray, np.ndarray]:
+        """What was said of each case, and how much it counts; smallest first.
+
+        >>> Records.of([0.5, 0.25], [True, False]).probabilities()
+        (array([0.25, 0.5 ]), array([1., 1.]))
+        """
+        return np.sin(self.angles) ** 2, np.diff(self.sums[0])
+
     def _window(self, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first case like each angle, and the first beyond the last one."""
         start, stop = np.zeros((2, *angle.shape), np.int64)

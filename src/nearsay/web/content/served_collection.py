@@ -336,6 +336,8 @@ def headline(hedge: dict[str, Any], label: str | None) -> dict[str, Any]:
     {'lead': '', 'words': 'owl', 'share': 0.96, 'is_sure': True}
     >>> headline({"set": ["owl", "hawk"], "set_probability": 0.97}, "owl")
     {'lead': 'Not sure:', 'words': 'owl or hawk', 'share': 0.97, 'is_sure': False}
+    >>> headline({"set": ["corgi", "wolf", "poodle"], "set_nodes": ["dog", "wolf"], "set_probability": 0.97}, "corgi")
+    {'lead': 'Not sure:', 'words': 'dog or wolf', 'share': 0.97, 'is_sure': False}
     >>> headline({"node": "bird", "node_path": ["anything", "bird"], "node_word": None, "node_probability": 0.9}, "owl")
     {'lead': 'Not sure which, but', 'words': 'bird', 'share': 0.9, 'is_sure': False}
     """
@@ -345,7 +347,7 @@ def headline(hedge: dict[str, Any], label: str | None) -> dict[str, Any]:
         words = hedge["node_word"] or hedge["node"]
         return {"lead": lead, "words": words, "share": hedge["node_probability"], "is_sure": is_label}
     labels = hedge.get("set") or []
-    words = in_words(labels) if labels else ""
+    words = in_words(hedge.get("set_nodes") or labels) if labels else ""
     lead = "Not sure:" if len(labels) > 1 else ""
     return {"lead": lead, "words": words, "share": hedge.get("set_probability"), "is_sure": len(labels) == 1}
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from nearsay.collection.answers import Answer
+from nearsay.collection.labeling import shift_of
 from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import Recent
@@ -47,6 +48,7 @@ class UploadedBatch:
     ids, answers, pictures, problems : of the upload; ``pictures`` only where they are not kept.
     decided : {id: label} of items that are not kept.
     steps : the ids of each decision about them, in order.
+    shift : what is to be said where they are, all together, unlike the collection.
     """
 
     key: str
@@ -59,6 +61,7 @@ class UploadedBatch:
     problems: list[dict[str, Any]] = field(default_factory=list)
     decided: dict[str, str] = field(default_factory=dict)
     steps: list[list[str]] = field(default_factory=list)
+    shift: str | None = None
     ready: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,6 +75,7 @@ class UploadedBatch:
             "ready": self.ready,
             "n_problems": len(self.problems),
             "problems": self.problems[:PROBLEMS_SHOWN],
+            "shift": self.shift,
         }
 
 
@@ -122,6 +126,8 @@ def _fill(batch: UploadedBatch, served: ServedCollection, files: list[tuple[str,
             upload = read_rows(collection, files[0][1])
         answer_upload(collection, upload, None if batch.of_pictures else job.progress)
     job.progress(len(upload.ids), len(upload.ids))
+    shift = shift_of(collection, upload.answers)
+    batch.shift = str(shift) if shift is not None and shift.unlike else None
     if batch.kept:
         keep_upload(collection, upload, who)
     batch.ids, batch.answers, batch.pictures = upload.ids, upload.answers, upload.small
