@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 import time
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -66,14 +69,22 @@ def picture_collection(folder):
 
 def numbers_collection(folder, n=40):
     """Two heaps of numbers; one label, one id and one keyword are what nobody should run."""
+    shutil.copytree(_made_numbers(n).name, folder / "heaps.nearsay")
+    return LiveCollection.open(folder / "heaps.nearsay")
+
+
+@cache
+def _made_numbers(n):
+    """The collection, made once."""
+    folder = TemporaryDirectory()
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 4)) + 4 * (np.arange(n) % 2)[:, None]
-    collection = LiveCollection.create(folder / "heaps.nearsay", 4)
     ids = [f"row {row}" for row in range(n - 1)] + [EVIL]
     labels = [("low", EVIL)[row % 2] for row in range(n)]
-    collection.add(ids, X, labels, [[EVIL, "plain"]] * n)
-    collection.learn(posterior="proportional", n_neighbors=5)
-    return collection
+    with LiveCollection.create(folder.name, 4) as collection:
+        collection.add(ids, X, labels, [[EVIL, "plain"]] * n)
+        collection.learn(posterior="proportional", n_neighbors=5)
+    return folder
 
 
 class CheckingClient(TestClient):

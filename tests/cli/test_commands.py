@@ -29,6 +29,7 @@ from nearsay.collection.ingest import description_cache
 from nearsay.collection.ingest.image_description import Description, probe_picture
 from nearsay.collection.ingest.picture_files import picture_path
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.data.catalog import data_folders
 from nearsay.posterior.evidence.records import range_in_words
 
@@ -40,6 +41,8 @@ COMMANDS = sorted(
 )
 # Not run here: the tour, the page and the tools have tests of their own, the papers take minutes.
 NOT_RUN = ("tour", "papers", "serve", "mcp")
+# What is learned, where a test is about something else.
+QUICK = ("--posterior", "weighted", "--k", "3")
 COLORS = {"owl": (120, 80, 30), "wren": (180, 140, 90), "trout": (90, 110, 160)}
 
 
@@ -51,6 +54,12 @@ def picture(path: Path, kind: str, number: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     noise = np.random.default_rng([number, len(kind)]).integers(-25, 26, (16, 16, 3))
     Image.fromarray(np.clip(np.array(COLORS[kind]) + noise, 0, 255).astype(np.uint8)).save(path)
+
+
+def index_birds(how: str = "--describe", by: str = "thumbnail") -> None:
+    result = run("index", "birds", "-o", "birds.nearsay", how, by, "--no-learn")
+    assert result.exit_code == 0, result.stderr
+    assert run("learn", "birds.nearsay", *QUICK).exit_code == 0
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +87,9 @@ def made(tmp_path_factory):
         write("trees.csv", [["parent", "child"], *edges])
         messages = [["block my card", "card"], ["where is my card", "card"], ["will it rain", "rain"]]
         write("tickets.csv", [["message", "intent"], *messages])
-        assert run("index", "leaves.csv", "-o", "leaves.nearsay", "--taxonomy", "trees.csv").exit_code == 0
+        made = run("index", "leaves.csv", "-o", "leaves.nearsay", "--taxonomy", "trees.csv", "--no-learn")
+        assert made.exit_code == 0
+        assert run("learn", "leaves.nearsay", *QUICK).exit_code == 0
     return folder
 
 
@@ -121,8 +132,15 @@ def test_every_help_has_an_example(command):
     assert examples(command)
 
 
-def test_the_examples_of_every_help_run(place):
+def test_the_examples_of_every_help_run(place, monkeypatch):
     pytest.importorskip("onnxruntime", reason="the first example describes pictures by a network")
+    learn, asked = StateTracker.learn, []
+
+    def learn_quickly(self, posterior="auto", n_neighbors="auto", *given, **named):
+        asked.append((posterior, n_neighbors))
+        return learn(self, "weighted", 3, *given, **named)
+
+    monkeypatch.setattr(StateTracker, "learn", learn_quickly)
     first = ["index"]
     for command in [*first, *(each for each in COMMANDS if each not in (*NOT_RUN, *first))]:
         for line in examples(command):
@@ -134,6 +152,7 @@ def test_the_examples_of_every_help_run(place):
             assert result.exit_code == 0, f"{line}: {result.output} {result.exception!r}"
             if command == "forget":
                 assert run("undo", "birds.nearsay").exit_code == 0
+    assert set(asked) == {("auto", "auto"), ("weighted", 3)}  # to evaluate, it learns again in the same way
     assert Path("answers.csv").read_text().startswith('"id","label"')
     assert "<html" in Path("report.html").read_text()[:300]
 
@@ -141,7 +160,7 @@ def test_the_examples_of_every_help_run(place):
 def test_every_command_gives_json_and_nothing_else(leaves):
     queries = {
         "index": ["new.csv", "-o", "other.nearsay", "--no-learn"],
-        "learn": ["leaves.nearsay"],
+        "learn": ["leaves.nearsay", *QUICK],
         "label": ["leaves.nearsay", "new.csv"],
         "mistakes": ["leaves.nearsay"],
         "duplicates": ["leaves.nearsay", "--distance", "0.2"],
@@ -222,7 +241,7 @@ def test_a_folder_is_indexed_asked_corrected_and_asked_again(place):
 def test_answers_about_pictures_are_written_for_every_program(place, out, format, written):
     if out.endswith("parquet"):
         pytest.importorskip("pyarrow", reason="writes parquet")
-    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    index_birds()
     before = Path("new/3.png").read_bytes()
     result = run("label", "birds.nearsay", "new", "-o", out, *([] if format is None else ["--format", format]))
     assert result.exit_code == 0, result.stderr
@@ -231,7 +250,7 @@ def test_answers_about_pictures_are_written_for_every_program(place, out, format
 
 
 def test_sidecars_are_written_beside_pictures_only_where_that_is_said(place):
-    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    index_birds()
 
     def beside():
         return sorted(path.as_posix() for folder in ("birds", "new") for path in Path(folder).rglob("*.xmp"))
@@ -321,7 +340,7 @@ def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):
 
 def test_pictures_that_are_kept_are_one_event_and_their_files_are_found(place, monkeypatch):
     monkeypatch.setattr("nearsay.collection.ingest.picture_sources.PICTURES_AT_ONCE", 1)
-    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    index_birds()
     before = version("birds.nearsay")
     assert run("label", "birds.nearsay", "new", "--add").exit_code == 0
     assert version("birds.nearsay") == before + 1
@@ -374,7 +393,7 @@ def test_a_column_that_no_item_has_is_an_error_that_names_those_there_are(leaves
     assert "'splt' (did you mean 'split'?). Known names: split." in result.stderr
     assert "No two items" not in result.stdout
     write("plain.csv", [["id", "width", "species"], ["a", 1, "oak"], ["b", 2, "oak"], ["c", 9, "elm"]])
-    run("index", "plain.csv", "-o", "plain.nearsay")
+    run("index", "plain.csv", "-o", "plain.nearsay", "--no-learn")
     result = run("duplicates", "plain.nearsay", "--across", "split")
     assert result.exit_code == 1
     assert "no further columns" in result.stderr
@@ -416,7 +435,8 @@ def test_the_report_and_what_is_written_hold_no_script_and_no_formula(place):
     names = ["<script>alert(1)</script>", '=HYPERLINK("x")']
     rows = [[f"{name} {row}", row % 2 * 5 + row / 99, name] for row in range(20) for name in [names[row % 2]]]
     write("odd.csv", [["id", "x", "label"], *rows])
-    assert run("index", "odd.csv", "-o", "odd.nearsay").exit_code == 0
+    assert run("index", "odd.csv", "-o", "odd.nearsay", "--no-learn").exit_code == 0
+    assert run("learn", "odd.nearsay", *QUICK).exit_code == 0
     assert run("evaluate", "odd.nearsay", "--report", "odd.html").exit_code == 0
     page = Path("odd.html").read_text()
     assert "<script>alert" not in page
@@ -539,7 +559,8 @@ def test_pictures_that_cannot_be_read_are_named_and_the_rest_is_indexed(place):
     Path("birds/bird/owl/broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing more")
     os.symlink(place / "new/3.png", "birds/bird/owl/outside.png")
     write("labels.csv", [["path", "label"], ["bird/owl/1.png", "owl"], ["nowhere.png", "owl"], ["../new/3.png", "owl"]])
-    result = run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail", "--labels", "labels.csv")
+    described = ["--describe", "thumbnail", "--labels", "labels.csv", "--no-learn"]
+    result = run("index", "birds", "-o", "birds.nearsay", *described)
     assert result.exit_code == 1
     for name in ("broken.png", "outside.png", "nowhere.png", "../new/3.png"):
         assert name in result.stderr
@@ -575,7 +596,7 @@ def test_an_interrupted_index_leaves_no_collection_and_goes_on_where_it_was(plac
     assert not Path("birds.nearsay").exists()
     assert len(interrupted.seen) > 0
     first, interrupted.left = len(interrupted.seen), 100
-    assert run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail").exit_code == 0
+    assert run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail", "--no-learn").exit_code == 0
     assert len(interrupted.seen) == 30  # each once
     assert first < 30
     assert [name for name in os.listdir() if name.startswith(".")] == []
@@ -597,7 +618,7 @@ def test_an_interrupted_addition_leaves_the_collection_as_it_was(leaves, monkeyp
 
 
 def test_pictures_are_described_once_and_a_damaged_memory_of_them_is_not_believed(place, monkeypatch):
-    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    index_birds()
     described = Interrupted(monkeypatch, after=100)
     shutil.copy("birds/bird/owl/3.png", "new/copy.png")
     first = run("label", "birds.nearsay", "new", "--json").stdout
@@ -617,7 +638,7 @@ def test_pictures_are_described_once_and_a_damaged_memory_of_them_is_not_believe
 
 
 def test_questions_are_described_as_the_items_were_or_not_answered(place, monkeypatch):
-    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail,rgb")
+    index_birds(by="thumbnail,rgb")
     assert run("label", "birds.nearsay", "new").exit_code == 0
     monkeypatch.setattr(
         "nearsay.collection.ingest.image_description.probe_picture", lambda: 255 - probe_picture()
@@ -645,7 +666,7 @@ def test_columns_of_questions_are_those_of_the_items(leaves):
     assert "lacks 'width' and has 'depth' more" in run("label", "leaves.nearsay", "other.csv").stderr
     assert run("label", "leaves.nearsay", "nameless.npy").exit_code == 0
     assert "has pictures" in run("label", "leaves.nearsay", "new").stderr
-    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    index_birds()
     assert "are pictures, described by thumbnail" in run("label", "birds.nearsay", "new.csv").stderr
 
 
@@ -666,8 +687,7 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         onnx.save(model, "small.onnx")
 
     save(1.0)
-    result = run("index", "birds", "-o", "birds.nearsay", "--encoder", "small.onnx")
-    assert result.exit_code == 0, result.stderr
+    index_birds("--encoder", "small.onnx")
     assert run("label", "birds.nearsay", "new").exit_code == 0
     save(2.0)
     assert "small.onnx has changed since" in run("label", "birds.nearsay", "new").stderr

@@ -70,8 +70,8 @@ def test_a_classifier_on_a_cluster_says_what_one_array_says(files, two_workers):
 
 @pytest.mark.slow
 def test_by_default_a_cluster_searches_the_views_of_one_array(tmp_path, two_workers):
-    few, labels = X[:600] * np.array([1, 30, 1, 1], np.float32), LABELS[:600]
-    some = ShardedClassifier(cluster=two_workers).fit(written(few, [200, 400], str(tmp_path)), labels)
+    few, labels = X[:300] * np.array([1, 30, 1, 1], np.float32), LABELS[:300]
+    some = ShardedClassifier(cluster=two_workers).fit(written(few, [100, 200], str(tmp_path)), labels)
     whole = ns.NeighborClassifier().fit(few, labels)
     assert "whitened, pull 1" in {name for one in some.choices_ for name in one.distances}
     np.testing.assert_allclose(some.predict_proba(few[:50]), whole.predict_proba(few[:50]), rtol=0, atol=1e-12)

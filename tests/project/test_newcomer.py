@@ -45,6 +45,7 @@ ns.save(clf, "saved.nearsay")
 assert (ns.load("saved.nearsay").predict_proba(X + 0.01) == clf.predict_proba(X + 0.01)).all()
 with LiveCollection.create("made.nearsay", 3, metric="lorentzian") as collection:
     collection.add([f"row {i}" for i in range(30)], X, [f"class {label}" for label in y])
+    collection.learn(posterior="weighted", n_neighbors=3)
     assert collection.label(X[:1] + 0.01)[0].label
     client = TestClient(make_app(collection, None), base_url="http://127.0.0.1")
     page = client.get("/counts").text

@@ -154,7 +154,8 @@ def test_what_recall_counts_is_chosen_on_training_images(two_keywords):
             study.train, study.test = train, test
             annotator = study.ours("embeddings")
             chosen.append(annotator.worth_.recall_weight)
-            f1 = f1_by_recall_weight(annotator, train.keywords)
+            if len(chosen) % 2:  # the second time the same training images are learned from
+                f1 = f1_by_recall_weight(annotator, train.keywords)
             assert f1[chosen[-1]] == pytest.approx(max(f1.values()))
             would_be.append(best_on(test, annotator, study.columns("embeddings").test))
     assert chosen[::2] == chosen[1::2]  # other test images change nothing
@@ -183,15 +184,19 @@ def test_examples_show_given_and_found_words_and_neighbors(little_corel, tmp_pat
     assert draw("examples", rows, tmp_path) == [str(tmp_path / "annotation-examples.jpg")]
 
 
-def test_the_command_prints_tables_json_and_what_is_wrong(little_corel, tmp_path):
+def test_the_command_prints_tables_json_and_what_is_wrong(little_corel, tmp_path, monkeypatch):
     runner = CliRunner()
-    shown = runner.invoke(app, ["annotation", "--features", "embeddings"])
+    shown = runner.invoke(app, ["annotation", "--features", "embeddings", "--json"])
+    assert shown.exit_code == 0
+    rows = json.loads(shown.stdout)
+    assert isinstance(rows, list)
+    assert {"method", "features", "source", "P", "R", "N+"} == set(rows[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(annotation, "run", lambda **_: rows)
+        shown = runner.invoke(app, ["annotation", "--features", "embeddings"])
     assert shown.exit_code == 0
     assert "nearsay" in shown.stdout
     assert NOTES["table1"][0].split()[0] in shown.stdout
-    rows = json.loads(runner.invoke(app, ["annotation", "--features", "embeddings", "--json"]).stdout)
-    assert isinstance(rows, list)
-    assert {"method", "features", "source", "P", "R", "N+"} == set(rows[0])
     cv = runner.invoke(app, ["annotation", "--figure", "cv", "--features", "embeddings"])
     assert "chosen" in cv.stdout
     for wrong, said in (

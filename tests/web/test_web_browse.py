@@ -46,6 +46,7 @@ def filled(path, n=90, taxonomy=TREE) -> LiveCollection:
     made.add(["guess"], X[2:3] + 0.1, ["oak"], by="machine")
     made.add(["twin"], X[5:6], ["oak"])
     made.forget(["item 10"])
+    made.learn(posterior="weighted", n_neighbors=5)
     return made
 
 

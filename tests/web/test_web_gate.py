@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from nearsay.cli import app as commands
 from nearsay.cli.serving import listening
+from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import InputError, StorageError
 from nearsay.web.app import make_app
 from nearsay.web.content import served_collection as serving
@@ -514,6 +515,7 @@ def test_what_the_document_names_is_checked(client):
 def fuzzed(collection, n, real):
     """How often each answer came to generated requests; in half of them what is named is really there."""
     schemathesis = pytest.importorskip("schemathesis")
+    import requests
     from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
     from schemathesis.checks import load_all_checks
@@ -523,7 +525,7 @@ def fuzzed(collection, n, real):
     headers = {"Authorization": f"Bearer {TOKEN}"}
     named = st.one_of(st.none(), st.fixed_dictionaries({name: st.sampled_from(known) for name, known in real.items()}))
     seen = Counter()
-    with served(collection) as address:
+    with served(collection) as address, requests.Session() as session:
         schema = schemathesis.openapi.from_url(f"{address}/openapi.json", headers=headers)
         operations = [found.ok() for found in schema.get_all_operations()]
         # What can take events back comes last: in the end the items themselves are gone.
@@ -538,7 +540,7 @@ def fuzzed(collection, n, real):
                         for name in known.keys() & part.keys():
                             part[name] = [known[name]] if isinstance(part[name], list) else known[name]
                         part.pop("state", None)
-                answer = case.call(headers=headers, timeout=60)
+                answer = case.call(session=session, headers=headers, timeout=60)
                 seen[case.operation.label, answer.status_code] += 1
                 # Jobs may be refused, since few may wait; nothing else may.
                 fine = answer.status_code < 500 or "jobs are running" in answer.text
@@ -558,15 +560,24 @@ def test_nothing_that_is_sent_makes_it_fail(heaps):
     assert {200, 202, 400} <= {status for _, status in seen}
 
 
+@pytest.fixture
+def quick_learning(monkeypatch):
+    """What is learned anew when that is asked for, is learned quickly."""
+    learn = StateTracker.learn
+    monkeypatch.setattr(
+        StateTracker, "learn", lambda self, *given, **named: learn(self, "proportional", 5, *given[2:], **named)
+    )
+
+
 @pytest.mark.parametrize("n", [pytest.param(40, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slowest)])
-def test_nothing_of_much_that_is_sent_makes_it_fail(heaps, n):
+def test_nothing_of_much_that_is_sent_makes_it_fail(heaps, quick_learning, n):
     seen = fuzzed(heaps, n, REAL)
     for changing in ("/change.json", "/label-many.json", "/batch.json"):
         assert sum(seen[f"POST {changing}", status] for status in (200, 202)), changing
 
 
 @pytest.mark.slow
-def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path):
+def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path, quick_learning):
     with picture_collection(tmp_path) as collection:
         seen = fuzzed(collection, 20, REAL | {"id": ["red/red-3.png"], "label": ["warm", "blue"], "node": ["cold"]})
     assert seen["GET /items.json", 200]

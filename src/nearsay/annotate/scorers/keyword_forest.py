@@ -46,7 +46,7 @@ class KeywordForest(ForestClasses):
         self.n_trees = n_trees
         self.rows_a_tree = rows_a_tree
 
-    def fit(self, X: Any, Y: Any) -> KeywordForest:
+    def fit(self, X: Any, Y: Any) -> KeywordForest:  # type: ignore[override]  # keywords, not classes
         """Grow the trees.
 
         Parameters

@@ -51,7 +51,7 @@ class LabelingInterface:
     def label_of(self, answer: Answer) -> tuple[str | None, float | None]:
         """The most probable class that can be chosen, and its probability."""
         allowed = set() if self.label is None else self.label.choices
-        ranked = {answer.label: answer.probability, **answer.probabilities}
+        ranked: dict[str | None, float | None] = {answer.label: answer.probability, **answer.probabilities}
         return next(((name, p) for name, p in ranked.items() if name in allowed or not allowed), (None, None))
 
     def results(self, answer: Answer) -> list[dict[str, Any]]:

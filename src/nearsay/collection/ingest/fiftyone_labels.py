@@ -37,6 +37,9 @@ def fiftyone_file(folder: Path) -> Path | None:
     return labels if labels.is_file() else None
 
 
+Row = tuple[str, str | None, list[str] | None]  # id, label and keywords
+
+
 class FiftyOneLabels:
     """The labels and keywords of such a file, as a table of labels gives them; ids are paths within the folder."""
 
@@ -47,7 +50,7 @@ class FiftyOneLabels:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path.name} is not JSON ({error}).") from error
         kind = dict if path.name == LABELS else list
-        entries = held.get(path.name.removesuffix(".json")) if isinstance(held, dict) else None
+        entries: Any = held.get(path.name.removesuffix(".json")) if isinstance(held, dict) else None
         if not isinstance(entries, kind):
             raise InputError(f"{path.name} is not a file of FiftyOne: it holds no {path.name.removesuffix('.json')!r}.")
         classes = held.get("classes")
@@ -55,12 +58,12 @@ class FiftyOneLabels:
         self._rows = list(_of_samples(entries) if kind is list else _of_labels(entries, names, path.parent))
 
     def __iter__(self) -> Iterator[RawRows]:
-        ids, labels, keywords = ([row[place] for row in self._rows] for place in range(3))
-        rows = list(range(len(ids)))
-        yield RawRows(rows, ids, np.zeros((len(ids), 0)), labels, keywords, [{} for _ in ids])
+        ids = [id for id, _, _ in self._rows]
+        labels, keywords = [label for _, label, _ in self._rows], [words for _, _, words in self._rows]
+        yield RawRows(list(range(len(ids))), ids, np.zeros((len(ids), 0)), labels, keywords, [{} for _ in ids])
 
 
-def _of_labels(entries: dict[str, Any], classes: list[Any], folder: Path) -> Iterator[tuple[str, Any, Any]]:
+def _of_labels(entries: dict[str, Any], classes: list[Any], folder: Path) -> Iterator[Row]:
     """Labels go by the names of pictures without their endings, and may be numbers of classes."""
     by_name = {path.relative_to(folder / DATA).with_suffix("").as_posix(): path for path in named_images(folder / DATA)}
     for name, entry in entries.items():
@@ -73,7 +76,7 @@ def _of_labels(entries: dict[str, Any], classes: list[Any], folder: Path) -> Ite
         yield id, _text(label), _words((more if isinstance(more, dict) else {}).get("keywords"))
 
 
-def _of_samples(samples: list[Any]) -> Iterator[tuple[str, Any, Any]]:
+def _of_samples(samples: list[Any]) -> Iterator[Row]:
     """The usual field of labels, else the first one; the words of several labels, else tags, are keywords."""
     for sample in samples:
         if not isinstance(sample, dict):

@@ -175,7 +175,7 @@ def _interface_for(served: ServedCollection) -> str:
     items = collection.store.items()
     words = {word for line in items.keywords[items.alive] for word in line or ()}
     paths = [] if tree is None else [list(map(str, tree.path(node))) for node in tree.nodes if node != tree.root]
-    shown = {"path": "a picture"} if served.of_pictures else {}
+    shown: dict[str, Any] = {"path": "a picture"} if served.of_pictures else {}
     answers = [Answer("", node=path[-1], node_path=path, **shown) for path in paths]
     answers.append(Answer("", keywords=[Keyword(word, 1.0) for word in words], **shown))
     labels = {label for label in items.labels[items.alive] if label}
