@@ -51,8 +51,8 @@ class LabelingInterface:
     def label_of(self, answer: Answer) -> tuple[str | None, float | None]:
         """The most probable class that can be chosen, and its probability."""
         allowed = set() if self.label is None else self.label.choices
-        ranked: dict[str | None, float | None] = {answer.label: answer.probability, **answer.probabilities}
-        return next(((name, p) for name, p in ranked.items() if name in allowed or not allowed), (None, None))
+        ranked = [(answer.label, answer.probability), *answer.probabilities.items()]
+        return next(((name, p) for name, p in ranked if name in allowed or not allowed), (None, None))
 
     def results(self, answer: Answer) -> list[dict[str, Any]]:
         """The answer in the controls, each with its score; without a control for it, the evidence is a note."""
