@@ -155,7 +155,8 @@ class LiveCollection:
         """
         collection = cls(Store.open(path, read_only=read_only))
         try:
-            collection.store.remembered.name(collection.store.settings, pictures, encoder)
+            if pictures is not None or encoder is not None:
+                collection.store.remembered.name(collection.store.settings, pictures, encoder)
         except BaseException:
             collection.close()
             raise
