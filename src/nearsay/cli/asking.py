@@ -314,7 +314,7 @@ def _show_list(
     quoted = any(item.id in texts for item in items) if texts else False
     table = empty_table(title, *["id"] * quoted, *columns, numbers=numbers)
     for item in items:
-        table.add_row(*[item.id] * quoted, *cells(item))
+        table.add_row(*([item.id] if quoted else []), *cells(item))
     more = [f"… and {n_more:,} more; -n shows them."] if n_more else []
     print_parts(*([table, *more] if items else [empty]))
 

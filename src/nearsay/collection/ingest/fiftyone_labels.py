@@ -55,7 +55,9 @@ class FiftyOneLabels:
             raise InputError(f"{path.name} is not a file of FiftyOne: it holds no {path.name.removesuffix('.json')!r}.")
         classes = held.get("classes")
         names = classes if isinstance(classes, list) else []
-        self._rows = list(_of_samples(entries) if isinstance(entries, list) else _of_labels(entries, names, path.parent))
+        self._rows = list(
+            _of_samples(entries) if isinstance(entries, list) else _of_labels(entries, names, path.parent)
+        )
 
     def __iter__(self) -> Iterator[RawRows]:
         ids = [id for id, _, _ in self._rows]
