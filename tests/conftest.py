@@ -46,6 +46,18 @@ def few_trees(request):
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def halves(request):
+    """Past cases of few rows answered by choices made in halves of them, not in thirds: choosing takes the time.
+
+    A module whose tests ask how good these answers are says ``THIRDS = True``.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if not getattr(request.module, "THIRDS", False):
+            patch.setattr("nearsay.posterior.choice.nested.NESTED_FOLDS", 2)
+        yield
+
+
 # Tests of these folders are about compiled loops.
 COMPILED = {"search", "neighbors", "distances"}
 

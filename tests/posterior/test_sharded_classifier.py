@@ -83,10 +83,10 @@ def same_answers(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.nd
 
 @pytest.mark.parametrize("unequal", [False, True], ids=["columns of one scale", "columns of unequal scale"])
 def test_by_default_shards_answer_as_one_array_does(tmp_path, unequal):
-    X, y = rows_and_labels(300, 4, seed=1)
+    X, y = rows_and_labels(120, 4, seed=1)
     if unequal:  # a wide column that tells nothing
-        X[:, 2] = np.random.default_rng(0).normal(0, 1000, 300)
-    files = written(X, [100, 101, 233], str(tmp_path))
+        X[:, 2] = np.random.default_rng(0).normal(0, 1000, 120)
+    files = written(X, [40, 41, 93], str(tmp_path))
     some, whole = ShardedClassifier().fit(files, y), ns.NeighborClassifier().fit(X, y)
     same_answers(some, whole, X[:60] + 0.3)
     members = {one.name for one in some.summary_.members}
@@ -114,9 +114,9 @@ def views_tried(clf: Any) -> set[str]:
 
 
 def test_all_views_of_shards_are_those_of_one_array(tmp_path):
-    X, y = rows_and_labels(160, 3, seed=6)
+    X, y = rows_and_labels(80, 3, seed=6)
     X += 1
-    files = written(X, [40, 90], str(tmp_path))
+    files = written(X, [20, 45], str(tmp_path))
     some, whole = (
         ShardedClassifier(ns.NeighborClassifier(metric="auto")).fit(files, y),
         ns.NeighborClassifier(metric="auto").fit(X, y),
