@@ -204,6 +204,7 @@ def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers
 @pytest.mark.parametrize("at", ["changed", "follow"])
 def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, at):
     iris.learn(**VOTES)
+
     def fail(*given: object, **named: object) -> None:
         raise MemoryError("no memory for this")
 
