@@ -50,10 +50,10 @@ def few_trees(request):
 def halves(request):
     """Past cases of few rows answered by choices made in halves of them, not in thirds: choosing takes the time.
 
-    A module whose tests ask how good these answers are says ``THIRDS = True``.
+    For modules that say ``HALVES = True``: their tests do not ask how good these answers are.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if not getattr(request.module, "THIRDS", False):
+        if getattr(request.module, "HALVES", False):
             patch.setattr("nearsay.posterior.choice.nested.NESTED_FOLDS", 2)
         yield
 

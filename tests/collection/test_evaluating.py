@@ -19,6 +19,8 @@ from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.reports.evaluation import MISTAKES_SHOWN, evaluation_summary
 
+HALVES = True
+
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
 

@@ -17,6 +17,8 @@ from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write
 
+HALVES = True
+
 IRIS = load_iris()
 LABELS = IRIS.target_names[IRIS.target].tolist()
 IDS = [f"iris {row}" for row in range(len(LABELS))]

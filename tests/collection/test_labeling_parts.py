@@ -25,6 +25,8 @@ from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.sharded import dask_cluster
 from tests.cli.test_commands import picture, run
 
+HALVES = True
+
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 

@@ -26,6 +26,8 @@ from tests.labeled import labeled_rows, queries_for
 from tests.public import declared
 from tests.reference import fusion as reference_fusion
 
+HALVES = True
+
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}
 
 

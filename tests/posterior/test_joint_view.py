@@ -9,6 +9,8 @@ from nearsay.errors import InputError
 from nearsay.posterior.choice import nested
 from nearsay.posterior.views.joint_view import NAME, JointView
 
+HALVES = True
+
 GROUPS = {"sepal": slice(0, 2), "petal": slice(2, 4)}
 X, y = load_iris(return_X_y=True)
 

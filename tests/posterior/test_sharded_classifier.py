@@ -29,6 +29,8 @@ from nearsay.reports.evaluation import evaluation_summary, left_out_summary
 from nearsay.search.shards import ShardedRows
 from tests.neighbors.test_shards import collections, written
 
+HALVES = True
+
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
 

@@ -14,8 +14,6 @@ from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import POSTERIORS
 
-THIRDS = True
-
 
 def noise(n: int, seed: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Labels that rows say nothing about, as many of each."""
