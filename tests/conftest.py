@@ -46,6 +46,18 @@ def few_trees(request):
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def halves(request):
+    """Past cases of few rows answered by choices made in halves of them, not in thirds: choosing takes the time.
+
+    For modules that say ``HALVES = True``: their tests do not ask how good these answers are.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if getattr(request.module, "HALVES", False):
+            patch.setattr("nearsay.posterior.choice.nested.NESTED_FOLDS", 2)
+        yield
+
+
 # Tests of these folders are about compiled loops.
 COMPILED = {"search", "neighbors", "distances"}
 

@@ -19,6 +19,8 @@ from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.reports.evaluation import MISTAKES_SHOWN, evaluation_summary
 
+HALVES = True
+
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
 
@@ -64,8 +66,8 @@ def test_what_is_held_out_is_answered_as_by_a_classifier_fitted_to_the_rest(thin
     assert collection.version == version
 
 
-def test_what_is_held_out_leaves_no_trace_in_what_answers(things, tmp_path):
-    collection, X, truth = things
+def test_what_is_held_out_leaves_no_trace_in_what_answers(quick, tmp_path):
+    collection, X, truth = quick
     queries = held_out(collection, 0.25, seed=0)
     ours = judge(queries, None)
     held = np.array([int(id[1:]) for id in queries.ids])
@@ -73,6 +75,7 @@ def test_what_is_held_out_leaves_no_trace_in_what_answers(things, tmp_path):
     words = collection.store.items().keywords
     with LiveCollection.create(tmp_path / "rest", n_columns=3, taxonomy=EDGES) as other:
         other.add([f"t{row}" for row in rest], X[rest], truth[rest].tolist(), words[rest].tolist())
+        other.learn(posterior="pooled", n_neighbors=5)
         batch = Batch(held.tolist(), queries.ids, X[held], truth[held].tolist(), words[held].tolist(), [{}] * len(held))
         theirs = judge(brought(other, [batch]), None)
     assert_allclose(ours.probabilities, theirs.probabilities, rtol=0, atol=1e-12)
@@ -111,8 +114,8 @@ def test_left_out_is_what_likely_mistakes_are_told_by(things):
         assert each["id"] not in [n["id"] for n in each["neighbors"]]
 
 
-def test_everything_is_json_and_a_taxonomy_and_keywords_are_judged_too(things):
-    collection, _, _ = things
+def test_everything_is_json_and_a_taxonomy_and_keywords_are_judged_too(quick):
+    collection, _, _ = quick
     result = json.loads(json.dumps(evaluate(collection, accuracy=0.9)))
     assert result["hedging"]["reached"]["requested"] == 0.9
     assert result["hedging"]["reached"]["accuracy"] >= 0.85
@@ -152,8 +155,8 @@ def test_what_cannot_be_judged_is_counted_by_its_reason(quick):
     assert "such as 'unicorn'" in elsewhere["notes"][0]
 
 
-def test_a_seed_holds_out_the_same_rows_and_never_a_whole_class(things):
-    collection, X, _ = things
+def test_a_seed_holds_out_the_same_rows_and_never_a_whole_class(quick):
+    collection, X, _ = quick
     collection.add(["a1", "a2"], X[:2] + 9, ["animal", "animal"])
     state = collection.state()
     assert (rows_held_out(state, 0.3, 5) == rows_held_out(state, 0.3, 5)).all()

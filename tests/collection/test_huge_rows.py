@@ -17,11 +17,14 @@ from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write
 
+HALVES = True
+
 IRIS = load_iris()
 LABELS = IRIS.target_names[IRIS.target].tolist()
 IDS = [f"iris {row}" for row in range(len(LABELS))]
 WORDS = [[["small"], ["small", "wide"], ["wide"]][target] for target in IRIS.target]
 GROUPS = {"sepal": (0, 2), "petal": (2, 4)}
+VOTES = {"posterior": "weighted", "n_neighbors": 3}  # no views, where others learned them
 HUGE = [1e31, -1e37, 1e37, 3e38, 1e300, np.inf, np.nan]
 
 
@@ -40,7 +43,7 @@ def row_of(value: float, dtype: object = np.float64) -> np.ndarray:
 
 
 def use(collection: LiveCollection, unit: float = 1.0) -> None:
-    """Ask and change a collection in every way, and compare it with what is on disk."""
+    """Ask and change a collection in every way, and compare it with what is on disk; at last with votes alone."""
     Q = IRIS.data[::25] * unit
     right = [LABELS[row] for row in range(0, len(LABELS), 25)]
     with warnings.catch_warnings():
@@ -54,10 +57,12 @@ def use(collection: LiveCollection, unit: float = 1.0) -> None:
         collection.forget(IDS[1:2])
         collection.label(Q)
         collection.undo()
-        collection.learn()
-        ours = [answer.to_dict() for answer in collection.label(Q)]
-        with LiveCollection.open(collection.store.path, read_only=True) as fresh:
-            assert [answer.to_dict() for answer in fresh.label(Q)] == ours
+        for votes_alone in (False, True):
+            if votes_alone:
+                collection.learn(**VOTES)
+            ours = [answer.to_dict() for answer in collection.label(Q)]
+            with LiveCollection.open(collection.store.path, read_only=True) as fresh:
+                assert [answer.to_dict() for answer in fresh.label(Q)] == ours
 
 
 # ---------------------------------------------------------------- what is refused
@@ -200,6 +205,8 @@ def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers
 
 @pytest.mark.parametrize("at", ["changed", "follow"])
 def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, at):
+    iris.learn(**VOTES)
+
     def fail(*given: object, **named: object) -> None:
         raise MemoryError("no memory for this")
 
@@ -228,6 +235,7 @@ def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, 
 
 
 def test_an_interrupt_while_a_change_is_seen_leaves_nothing_half_done(iris, monkeypatch):
+    iris.learn(**VOTES)
     iris.label(IRIS.data[:1])
 
     def interrupt(*given: object) -> None:

@@ -25,6 +25,8 @@ from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.sharded import dask_cluster
 from tests.cli.test_commands import picture, run
 
+HALVES = True
+
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -153,15 +155,15 @@ def contents(learned: Learned, folder: Path) -> dict[str, bytes]:
 def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, rows_a_task):
     monkeypatch.setattr(distributed_learning, "ROWS_A_TASK", rows_a_task)
     rng = np.random.default_rng(3)
-    labels = rng.integers(0, 4, 120)
-    X = (rng.integers(0, 5, (120, 4)) + labels[:, None]).astype(np.float32)
-    X[:, 2] = rng.normal(0, 500, 120)  # tells nothing
+    labels = rng.integers(0, 4, 80)
+    X = (rng.integers(0, 5, (80, 4)) + labels[:, None]).astype(np.float32)
+    X[:, 2] = rng.normal(0, 500, 80)  # tells nothing
     settings = {"feature_groups": {"a": (0, 2), "b": (2, 4)}} if made == "feature groups" else {}
     queries = {"posterior": "rank&votesplit"} if made == "one posterior" else {}
     words = [["green"] if label % 2 else ["red", "small"] for label in labels]
     tree = ns.Taxonomy.from_nested({"all": {"low": ["0", "1"], "high": ["2", "3"]}})
     with ns.LiveCollection.create(tmp_path / "rows", n_columns=4, **settings) as rows:
-        rows.add([f"row {i}" for i in range(120)], X, [str(label) for label in labels], keywords=words)
+        rows.add([f"row {i}" for i in range(80)], X, [str(label) for label in labels], keywords=words)
         rows.set_taxonomy(tree)
         rows.forget(["row 5", "row 77"])
         whole = rows.tracker.learn(queries.get("posterior", "auto"), "auto")
@@ -264,7 +266,7 @@ def test_pictures_described_by_workers_make_the_collection_that_one_process_make
     (tmp_path / "birds/owl/broken.png").write_text("no picture")
     description = Description.choose(["rgb", "haar"], None, None)
     made = {
-        name: index_source(tmp_path / "birds", tmp_path / name, description=description, cluster=cluster)
+        name: index_source(tmp_path / "birds", tmp_path / name, description=description, learn=False, cluster=cluster)
         for name, cluster in (("alone", None), ("shared", 2))
     }
     assert made["shared"].n_items == 40

@@ -17,6 +17,8 @@ import nearsay as ns
 from nearsay.collection import LiveCollection
 from nearsay.errors import InputError
 
+HALVES = True
+
 IRIS = load_iris()
 LABELS = IRIS.target_names[IRIS.target]
 UNLABELED, FORGOTTEN = 7, 60

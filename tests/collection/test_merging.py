@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,14 @@ from nearsay.collection.information import collection_information
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.merging import merge_collections, restore_collection, split_collection
 from nearsay.errors import InputError, NearsayError
+
+
+@pytest.fixture(autouse=True)
+def votes(monkeypatch):
+    """What is merged and split learns votes: choosing among all that could answer is not the matter here."""
+    monkeypatch.setattr(
+        LiveCollection, "learn", partialmethod(LiveCollection.learn, posterior="weighted", n_neighbors=3)
+    )
 
 
 def make(path, items, n_columns=2):
@@ -56,7 +66,7 @@ def test_texts_are_described_as_those_of_the_first(tmp_path):
     for name, words in (("one", ["card", "weather"]), ("two", ["holiday", "beach"])):
         lines = [f"where is my {word} {place},{word}" for word in words for place in ("today", "now", "here", "again")]
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,intent", *lines]))
-        index_source(tmp_path / f"{name}.csv", tmp_path / name, label_column="intent")
+        index_source(tmp_path / f"{name}.csv", tmp_path / name, label_column="intent", learn=False)
     merge_collections(tmp_path / "one", tmp_path / "two", tmp_path / "all")
     with LiveCollection.open(tmp_path / "all", read_only=True) as merged:
         assert len(merged) == 16

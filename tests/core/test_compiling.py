@@ -34,10 +34,10 @@ def test_compiling_is_worth_it_once_enough_was_done_without_and_from_then_on():
 
 
 def test_a_large_search_is_compiled_at_once_and_a_small_one_is_not():
-    X = np.zeros((100, 2))
-    ns.nearest(X, X[:1], 3)
+    X = np.random.default_rng(0).random((5000, 64))
+    ns.nearest(X[:100, :2], X[:1, :2], 3)
     assert not compiling._decided
-    ns.nearest(np.zeros((5000, 64)), np.zeros((5000, 64)), 1)
+    ns.nearest(X, X, 1)
     assert compiling._decided
 
 

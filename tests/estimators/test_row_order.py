@@ -15,6 +15,8 @@ from nearsay.data.content_order import content_order
 from nearsay.posterior.base import folds_by
 from nearsay.search.shards import ShardedRows
 
+HALVES = True
+
 NAMES, OTHER_NAMES = np.array(["ash", "elm", "oak"]), np.array(["yew", "fir", "box"])
 
 

@@ -31,6 +31,8 @@ from nearsay.posterior.methods.weighted import Weighted
 from tests.labeled import letters_apart
 from tests.reference import posteriors as loops
 
+HALVES = True
+
 NeighborClassifier = ns.NeighborClassifier
 GROUPS = {"one": slice(0, 1), "two": slice(1, 2)}
 ESTIMATORS: dict[str, Any] = {

@@ -19,6 +19,8 @@ from nearsay.learn.linear_map import distinct_columns
 from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED, LinearMap, learn_maps, unequal_columns
 
+HALVES = True
+
 CONSTANTS = {"one": [7.0], "a tenth": [0.1], "ten of all sizes": [1e6, -0.1, 0.0, 3.0, 1e-9, -8e5, 1.0, 1.0, 0.3, 1e7]}
 
 

@@ -59,8 +59,8 @@ def test_novelty_by_class_equals_the_loop_where_classes_are_large_enough(k, n_cl
 
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_novelty_of_further_rows_of_the_same_kind_is_spread_evenly(posterior):
-    X, y = blobs(1500, seed=0)
-    Q, _ = blobs(1500, seed=1)
+    X, y = blobs(1000, seed=0)
+    Q, _ = blobs(1000, seed=1)
     clf = NeighborClassifier(10, posterior=posterior).fit(X, y)
     for by_class in (False, True):
         found = clf.novelty(Q, by_class=by_class)

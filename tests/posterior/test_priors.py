@@ -89,8 +89,8 @@ WAYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_learned_where_one_in_twenty_is_rare_and_asked_where_half_are_it_is_nearly_as_good_as_can_be(way):
-    X, y, _ = two_groups(6000, 0.05, seed=3)
-    Q, truth, likelihood = two_groups(3000, 0.5, seed=4)
+    X, y, _ = two_groups(3000, 0.05, seed=3)
+    Q, truth, likelihood = two_groups(1500, 0.5, seed=4)
     best = np.exp(likelihood - np.logaddexp.reduce(likelihood, axis=1, keepdims=True))
     ideal, lost = mean_log_posterior(best, truth), {}
     for priors in (None, "uniform"):
@@ -101,8 +101,8 @@ def test_learned_where_one_in_twenty_is_rare_and_asked_where_half_are_it_is_near
 
 @pytest.mark.parametrize("way", ["votes", "pooled", "fused pool"])
 def test_with_priors_records_count_past_cases_as_often_as_queries_come(way):
-    X, y, _ = two_groups(5000, 0.1, seed=5)  # all of them are asked
-    Q, truth, _ = two_groups(3000, 0.5, seed=6)
+    X, y, _ = two_groups(2500, 0.1, seed=5)  # all of them are asked
+    Q, truth, _ = two_groups(2000, 0.5, seed=6)
     found = WAYS[way]("uniform").fit(X, y).explain(Q)
     right = found.predictions == truth
     share = np.array([one.record["right"] / max(one.record["cases"], 1) for one in found])

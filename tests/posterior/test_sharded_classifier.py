@@ -29,6 +29,8 @@ from nearsay.reports.evaluation import evaluation_summary, left_out_summary
 from nearsay.search.shards import ShardedRows
 from tests.neighbors.test_shards import collections, written
 
+HALVES = True
+
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
 
@@ -83,10 +85,10 @@ def same_answers(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.nd
 
 @pytest.mark.parametrize("unequal", [False, True], ids=["columns of one scale", "columns of unequal scale"])
 def test_by_default_shards_answer_as_one_array_does(tmp_path, unequal):
-    X, y = rows_and_labels(300, 4, seed=1)
+    X, y = rows_and_labels(120, 4, seed=1)
     if unequal:  # a wide column that tells nothing
-        X[:, 2] = np.random.default_rng(0).normal(0, 1000, 300)
-    files = written(X, [100, 101, 233], str(tmp_path))
+        X[:, 2] = np.random.default_rng(0).normal(0, 1000, 120)
+    files = written(X, [40, 41, 93], str(tmp_path))
     some, whole = ShardedClassifier().fit(files, y), ns.NeighborClassifier().fit(X, y)
     same_answers(some, whole, X[:60] + 0.3)
     members = {one.name for one in some.summary_.members}
@@ -114,9 +116,9 @@ def views_tried(clf: Any) -> set[str]:
 
 
 def test_all_views_of_shards_are_those_of_one_array(tmp_path):
-    X, y = rows_and_labels(160, 3, seed=6)
+    X, y = rows_and_labels(80, 3, seed=6)
     X += 1
-    files = written(X, [40, 90], str(tmp_path))
+    files = written(X, [20, 45], str(tmp_path))
     some, whole = (
         ShardedClassifier(ns.NeighborClassifier(metric="auto")).fit(files, y),
         ns.NeighborClassifier(metric="auto").fit(X, y),
@@ -136,12 +138,12 @@ def test_a_distance_that_one_row_of_a_shard_does_not_have_is_no_view(tmp_path, o
 
 @pytest.mark.parametrize("fitted", [False, True], ids=["fitted by folds", "fitted already"])
 def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
-    X, y = rows_and_labels(200, 3, seed=7)
-    files = written(X, [40, 90], str(tmp_path))
+    X, y = rows_and_labels(100, 3, seed=7)
+    files = written(X, [20, 45], str(tmp_path))
     model, more = GaussianNB(), {}
     if fitted:
         model, more = model.fit(X, y), {"beside_proba": GaussianNB().fit(X[::2], y[::2]).predict_proba(X)}
-    weights = np.where(np.arange(200) % 50 == 3, 0.0, 1.0 + np.arange(200) % 2)
+    weights = np.where(np.arange(100) % 50 == 3, 0.0, 1.0 + np.arange(100) % 2)
     some = ShardedClassifier(ns.NeighborClassifier(5, beside=model)).fit(files, y, weights, **more)
     whole = ns.NeighborClassifier(5, beside=model).fit(X, y, weights, **more)
     assert type(model).__name__ in some.choices_.chosen.distances
@@ -227,8 +229,8 @@ LIMITED = {"pooled": ns.posterior.Pooled(max_past_cases=60), "auto": ns.posterio
 @pytest.mark.parametrize("branches", [None, ["low", "high"]], ids=["one promise", "a promise for each branch"])
 def test_hedged_labels_are_those_of_one_array(tmp_path, monkeypatch, posterior, branches):
     small_blocks(monkeypatch)
-    X, y = rows_and_labels(200, 5, seed=3)
-    files = written(X, [50, 150], str(tmp_path))
+    X, y = rows_and_labels(120, 5, seed=3)
+    files = written(X, [30, 90], str(tmp_path))
     known = {"posterior": LIMITED[posterior]}
     asked = {"taxonomy": TREE, "accuracy": 0.8, "branches": branches}
     some = ns.HedgedClassifier(ShardedClassifier(ns.NeighborClassifier(5, **known)), **asked).fit(files, y)
@@ -299,8 +301,8 @@ def test_prediction_sets_are_those_of_one_array(tmp_path, monkeypatch):
 
 def test_a_promise_that_was_interrupted_searches_no_shard_again(tmp_path, monkeypatch):
     small_blocks(monkeypatch)
-    X, y = rows_and_labels(200, 5, seed=3)
-    files = written(X, [50, 150], str(tmp_path))
+    X, y = rows_and_labels(120, 5, seed=3)
+    files = written(X, [30, 90], str(tmp_path))
     searched: list[str] = []
     answer = shard_work.ShardTask.answer
 

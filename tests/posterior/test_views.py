@@ -188,7 +188,7 @@ def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
 
 def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
     X, y = load_digits(return_X_y=True)
-    X, Q, y = X[:200], X[200:270], y[:200]
+    X, Q, y = X[:100], X[200:240], y[:100]
     answers = []
     for count in (1, 2):
         with threads(count):

@@ -20,7 +20,8 @@ def forest_weights(
         n_trees += 1
         way = tree.decision_path(query[None]).indices
         end = next((node for node in way if tree.tree_.n_node_samples[node] < smallest), way[-1])
-        inside = [row for row in drawn if end in tree.decision_path(X[row][None]).indices]
+        passed = tree.decision_path(X).toarray()  # by each row, which nodes
+        inside = [row for row in drawn if passed[row, end]]
         for row in inside:  # as often as it was drawn
             total[row] += 1 / len(inside)
     return total / n_trees if n_trees else total
