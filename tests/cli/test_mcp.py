@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import anyio
@@ -42,7 +43,13 @@ async def using(server, work):
 def with_tools(path, work, *, write=False):
     """Do some work with the tools of a collection, in this process."""
     with LiveCollection.open(path, read_only=True) as collection:
-        return anyio.run(using, server_of(collection, "ada, by mcp", write=write), work)
+        return run(using, server_of(collection, "ada, by mcp", write=write), work)
+
+
+def run(*work):
+    """In a thread of its own: the browser of other tests leaves an event loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, *work).result()
 
 
 def test_a_client_talks_to_the_command_over_a_pipe(leaves):
@@ -58,7 +65,7 @@ def test_a_client_talks_to_the_command_over_a_pipe(leaves):
         assert (await call("undo"))["undone"]["number"] == done["event"]
         return done["event"]
 
-    event = anyio.run(partial(using, command, work))
+    event = run(partial(using, command, work))
     with LiveCollection.open(leaves, read_only=True) as collection:
         made, undone = collection.history(event - 1)
         assert (made.who, made.undone_by) == ("ada, by mcp", undone.number)

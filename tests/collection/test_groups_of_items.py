@@ -211,8 +211,9 @@ def test_the_command_line_names_the_column_of_groups_and_the_validation_file(tmp
     X, y, who = patients(20)
     fresh, truth, single = patients(30, seed=3, each=1)
     train, valid = table(tmp_path / "t.csv", X, y, who), table(tmp_path / "v.csv", fresh, truth, single + 100, 1000)
-    votes = ("--label-column", "color", "--posterior", "weighted", "--k", 3)
-    run("index", train, "-o", tmp_path / "c", "--group-column", "patient", *votes)
+    run("index", train, "-o", tmp_path / "c", "--group-column", "patient", "--label-column", "color")
+    votes = ("--posterior", "weighted", "--k", 3)
+    run("learn", tmp_path / "c", *votes)
     with LiveCollection.open(tmp_path / "c") as collection:
         assert collection.n_columns == 3  # a patient's number is no measure
         assert collection.store.settings["group_by"] == "patient"
@@ -221,12 +222,14 @@ def test_the_command_line_names_the_column_of_groups_and_the_validation_file(tmp
     assert "Items with the same 'patient' did not judge each other." in " ".join(
         run("evaluate", tmp_path / "c").split()
     )
-    run("learn", tmp_path / "c", "--validation", valid)
-    run("learn", tmp_path / "c", "--validation", valid)  # its items are there already
+    run("learn", tmp_path / "c", "--validation", valid, *votes)
+    run("learn", tmp_path / "c", "--validation", valid, *votes)  # its items are there already
     with LiveCollection.open(tmp_path / "c") as collection:
         assert len(collection) == 110
         assert len(collection.state().learned.validation) == 30
-    run("index", train, "-o", tmp_path / "d", "--group-column", "auto", "--validation", valid, *votes)
+    run(
+        "index", train, "-o", tmp_path / "d", "--group-column", "auto", "--validation", valid, "--label-column", "color"
+    )
     with LiveCollection.open(tmp_path / "d") as collection:
         assert collection.store.settings["group_by"] == "auto"
         assert collection.n_columns == 4

@@ -188,7 +188,7 @@ def wait(*arguments):
 point = sys.argv[2]
 if point == "in the middle":
     pieces = saved_file._npy_pieces
-    saved_file._npy_pieces = lambda array: (wait() if number else piece for number, piece in enumerate(pieces(array)))
+    saved_file._npy_pieces = lambda *array: (wait() if number else piece for number, piece in enumerate(pieces(*array)))
 else:
     replacing.os.fsync = wait
 saved_file.save_state(sys.argv[1], "k", 1, {}, {"a": np.zeros((3000, 1000))})

@@ -58,7 +58,7 @@ NODE: dict[str, Schema] = {
     "node": nullable(text("bird")), "node_word": NOTE, "node_path": several(TEXT), "node_probability": nullable(PART),
     "node_record": PAST,
 }  # fmt: skip
-SET: dict[str, Schema] = {"set": several(LABEL), "set_probability": nullable(PART)}
+SET: dict[str, Schema] = {"set": several(LABEL), "set_probability": nullable(PART), "set_nodes": several(LABEL)}
 LEAD: dict[str, Schema] = {"lead": TEXT, "words": LABEL, "share": nullable(PART), "is_sure": BOOL}
 HEDGE = record({"accuracy": PART, **SET, **LEAD}, NODE, "Hedge")
 TREE_NODE = record(

@@ -138,8 +138,8 @@ class Chooser:
     def choose(self) -> ModelCandidate:
         """The candidate to take: step by step, as drawn above.
 
-        The pool of all distances together is expected to do best, or that of all columns and groups, whichever past cases
-        are answered better by; groups may be left out.
+        The pool of all distances together is expected to do best, or that of all columns and groups, whichever answers
+        past cases better; groups may be left out.
         """
         k = self.ks[len(self.ks) // 2]
         alone = self._views_of_each_distance()

@@ -26,7 +26,7 @@ from nearsay.web.parameters import PageRoute, Takes, twins
 from nearsay.web.rendering import author_of, check_writable, respond, served_by, wants_json
 from nearsay.web.schema import BOOL, FILE, PLACE, TEXT, one_of, record, several
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
-from nearsay.web.shapes import JOB_GIVEN, KEY
+from nearsay.web.shapes import JOB_GIVEN, KEY, NOTE
 
 MOST_BATCHES = 8
 SIDE = 192
@@ -218,7 +218,7 @@ async def picture(request: Request) -> Response:
 BATCH = record(
     {
         "key": KEY, "title": TEXT, "kept": BOOL, "n_items": PLACE, "of_pictures": BOOL, "ready": BOOL,
-        "n_problems": PLACE, "problems": several({"type": "object"}),
+        "n_problems": PLACE, "problems": several({"type": "object"}), "shift": NOTE,
     },
     title="Batch",
 )  # fmt: skip
