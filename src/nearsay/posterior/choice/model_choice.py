@@ -138,8 +138,7 @@ class Chooser:
     def choose(self) -> ModelCandidate:
         """The candidate to take: step by step, as drawn above.
 
-        The pool of all distances together is expected to do best, or that of all columns and groups, whichever answers
-        past cases better; groups may be left out.
+        The pool of all distances together is expected to do best; groups may be left out.
         """
         k = self.ks[len(self.ks) // 2]
         alone = self._views_of_each_distance()
@@ -148,7 +147,7 @@ class Chooser:
         learned = tuple(key for key, view in self.views.items() if view.knows_labels)
         best = ModelCandidate(expected, k, (*sum(alone, ()), *learned) if pools_all else alone[0])
         if pools_all and JOINT in self.views:  # which has all distances, so that one is enough for the groups
-            best = self._best([replace(best, views=(JOINT, *alone[0])), best])
+            best = replace(best, views=(JOINT, *alone[0]))
         rival = self._best([ModelCandidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = self._likeliest_first(replace(rival, posterior=p) for p in self.posteriors)[:LEADERS]
