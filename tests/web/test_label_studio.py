@@ -227,6 +227,8 @@ def test_pictures_are_read_from_one_label_studio_and_its_key_is_not_sent_on(shad
         monkeypatch.setenv("LABEL_STUDIO_API_KEY", "a.personal.token")
         assert predicted("/moved/c.png") == ["orange"]
         assert seen == [("/moved/c.png", "Bearer short-lived"), ("/stored.png", None)]
+        # What is no address harms no other task, and names may hold what addresses do not.
+        assert predicted("http://[::1", "/data/upload/an änemone.png", "/a\x7f.png") == [None, "orange", "orange"]
 
 
 def test_rows_are_asked_by_their_cells_and_choices_of_the_project_alone_are_made(tmp_path):

@@ -15,10 +15,10 @@ import json
 import os
 import urllib.request
 from base64 import b64decode
+from http.client import HTTPException
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.error import HTTPError
-from urllib.parse import parse_qs, unquote, urljoin, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
 
 from nearsay.collection.export.label_studio_interface import LabelingInterface
 from nearsay.collection.ingest.picture_files import path_within, picture_folder
@@ -30,6 +30,8 @@ from nearsay.web.content.uploads import safe_name
 
 LOCAL_FILES = "/data/local-files/"
 PATIENCE = 10.0
+# What stays as it is in an address; spaces and letters beyond ASCII are coded.
+IN_ADDRESSES = "%/:?#[]@!$&'()*+,;=~"
 
 
 def item_or_question(
@@ -69,7 +71,10 @@ def item_or_question(
 
 def _local_path(address: str) -> str | None:
     """The path of a file of Label Studio's local storage."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise InputError(f"{address[:80]!r} is no address of a picture.") from None
     return unquote(parse_qs(parts.query).get("d", [""])[0]) if parts.path == LOCAL_FILES else None
 
 
@@ -96,7 +101,7 @@ def _picture(served: ServedCollection, address: str) -> tuple[bytes, str]:
 def _fetched(address: str) -> tuple[bytes, str]:
     """A picture of the one Label Studio that the environment names."""
     home, key = os.environ.get("LABEL_STUDIO_URL", "").rstrip("/"), os.environ.get("LABEL_STUDIO_API_KEY", "")
-    full = urljoin(f"{home}/", address)
+    full = urljoin(f"{home}/", quote(address, safe=IN_ADDRESSES))
     if not home.startswith(("http://", "https://")) or urlsplit(full)[:2] != urlsplit(home)[:2]:
         raise InputError(
             f"The picture {address[:80]!r} is not in the folder of the collection. Set LABEL_STUDIO_URL and"
@@ -115,14 +120,17 @@ def _authorization(home: str, key: str) -> str:
         return f"Token {key}"
     body = json.dumps({"refresh": key}).encode()
     request = urllib.request.Request(f"{home}/api/token/refresh", body, {"Content-Type": "application/json"})
-    return f"Bearer {json.loads(_read(request))['access']}"
+    try:
+        return f"Bearer {json.loads(_read(request))['access']}"
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError("Label Studio gives no access for LABEL_STUDIO_API_KEY.") from error
 
 
 def _read(request: urllib.request.Request) -> bytes:
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
             content: bytes = response.read(LARGEST_CONTENT + 1)
-    except (OSError, HTTPError) as error:
+    except (OSError, HTTPException) as error:
         raise InputError(f"Label Studio does not give {urlsplit(request.full_url).path}: {error}.") from error
     if len(content) > LARGEST_CONTENT:
         raise InputError(f"The picture has more than {LARGEST_CONTENT // 2**20} MiB.")
