@@ -104,6 +104,10 @@ def test_what_cannot_be_is_said_before_or_by_the_server(heaps):
         ):
             with pytest.raises(InputError, match=why):
                 wrong()
+        for described in ({}, {"cells": {}}, {"vector": [0.0] * 4, "cells": {"age": 3}}):
+            with pytest.raises(InputError, match="cells"):
+                remote._send("POST", "/changes", json={"do": "add", "items": [{"id": "a", **described}]})
+        assert "a" not in heaps.items.row_of
     for wrong in ("", "here", "ftp://here", 7):
         with pytest.raises(InputError, match="like http"):
             RemoteCollection(wrong)
@@ -138,6 +142,8 @@ def test_sentences_cells_and_pictures_are_asked_about_too(tmp_path):
         assert remote.label([cells])[0].probabilities == expected[0].probabilities
         remote.add(["mine"], [{"plan": "basic", "age": None}], ["leaves"])
         assert plans.store.item("mine")["details"] == {"plan": "basic", "age": None}
+        remote.add(["yours"], [{"plan": "gold", "age": 4}], ["stays"])
+        assert plans.store.item("yours")["details"] == {"plan": "gold", "age": "4"}
     with picture_collection(tmp_path) as shades, remote_of(shades) as remote:
         path = tmp_path / "pictures" / "blue" / "blue-3.png"
         for accuracy in (None, 0.99):

@@ -29,6 +29,7 @@ VECTOR: Schema = {"type": "array", "items": REAL, "examples": [[0.25, 1.5]]}
 CELLS: Schema = {
     "type": "object",
     "additionalProperties": {"type": ["string", "number", "null"]},
+    "minProperties": 1,
     "examples": [{"sex": "female", "age": 38}],
 }
 SKETCH = nullable(several(REAL))

@@ -25,6 +25,7 @@ QUESTION = {
     "examples": [{"text": "is my card here yet?"}],
     "description": "an object with one of text, id, vector and cells",
 }
+WAYS = ("text", "vector", "cells")
 BODY = record({"questions": several(QUESTION, 1, MOST_QUESTIONS)}, {"accuracy": SHARE})
 # Of several questions one may fail, and says why; the others are answered.
 LOOSE = {**BODY, "properties": {**BODY["properties"], "questions": several(ANY, 1, MOST_QUESTIONS)}}
@@ -75,6 +76,8 @@ def vectors_of(
     wrong: dict[int, str] = {}
     for place, each in given.items():
         try:
+            if sum(way in each for way in WAYS) != 1:
+                raise InputError(f"Send one of {', '.join(WAYS)}.")
             if "text" in each:
                 texts[place] = _text(served, each["text"])
             else:
@@ -97,8 +100,7 @@ def _text(served: ServedCollection, text: str) -> str:
 def _vector(served: ServedCollection, given: dict[str, Any]) -> np.ndarray:
     if "vector" in given:
         return checked_queries([given["vector"]], served.collection.n_columns)
-    cells = given.get("cells", {})
-    return served.vector_of({name: "" if value is None else str(value) for name, value in cells.items()})
+    return served.vector_of({name: "" if value is None else str(value) for name, value in given["cells"].items()})
 
 
 ROUTES = [

@@ -75,12 +75,17 @@ def _add(served: ServedCollection, items: list[dict[str, Any]], keywords: list[A
     for place, why in wrong.items():
         raise InputError(f"{items[place]['id']!r} cannot be added: {why}")
     details = [
-        {"text": each["text"].strip()} if "text" in each else {**each["cells"]} if "cells" in each else None
+        {"text": each["text"].strip()} if "text" in each else _as_texts(each["cells"]) if "cells" in each else None
         for each in items
     ]
     X = np.vstack([vectors[place] for place in range(len(items))])
     labels = [each.get("label") for each in items]
     return served.collection.add([each["id"] for each in items], X, labels, keywords, details=details, who=who)
+
+
+def _as_texts(cells: dict[str, Any]) -> dict[str, str | None]:
+    """Cells as a table file has them; None for a gap."""
+    return {name: None if value is None else str(value) for name, value in cells.items()}
 
 
 ROUTES = [PageRoute("/changes.json", changes, CHANGES, "POST", gives=GIVES)]
