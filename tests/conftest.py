@@ -58,15 +58,15 @@ def halves(request):
         yield
 
 
-# Tests of these folders are about compiled loops.
-COMPILED = {"search", "neighbors", "distances"}
+# Files about loops that run in Python.
+LAZY = {"test_compiling.py", "test_without_compiling.py"}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Every test is a new process to the lazy compiler: small ones run in Python, and nothing waits for numba."""
-    compile_all = item.path.parent.name in COMPILED or "NUMBA_BOUNDSCHECK" in os.environ
-    with compiling.forced(True if compile_all else None):
+    """Loops are compiled, as in a process that has had enough to do; to the tests of lazy loops each is a new one."""
+    is_lazy = item.path.name in LAZY and "NUMBA_BOUNDSCHECK" not in os.environ
+    with compiling.forced(None if is_lazy else True):
         return (yield)
 
 
