@@ -81,6 +81,27 @@ def test_shards_answer_as_one_index_over_all_rows_however_they_are_cut(case, met
         same(index.leave_one_out(k, [1, 0, 1]), whole.leave_one_out(k, [1, 0, 1]))
 
 
+@given(
+    case=collections(),
+    metric=METRICS,
+    k=st.integers(1, 6),
+    members=st.sampled_from([None, (), (1,), (1, 3)]),
+    groups=st.lists(st.integers(0, 5), min_size=20, max_size=20),
+)
+@settings(max_examples=40, deadline=None)
+def test_rows_of_one_group_are_left_out_of_each_others_answers(case, metric, k, members, groups):
+    X, labels, cuts, removed = case
+    whole = ns.NeighborIndex(metric, "exact").fit(X).remove(removed).with_labels(labels, 5)
+    with tempfile.TemporaryDirectory() as folder:
+        shards = ShardedIndex(metric).fit(ShardedRows.open(written(X, cuts, folder)).without(removed))
+        some = shards.with_labels(labels, 5)
+        some.groups = whole.groups = np.array(groups[: len(X)])
+        same(some.leave_one_out(k, members), whole.leave_one_out(k, members))
+        rows = np.arange(len(X))[::2]
+        same(some.leave_one_out(k, members, rows), whole.leave_one_out(k, members, rows))
+        same(some.query(X + 0.5, k, members), whole.query(X + 0.5, k, members))
+
+
 @given(case=collections(), metric=METRICS, k=st.integers(1, 6), lists_all=st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metric, k, lists_all):

@@ -71,6 +71,23 @@ def test_however_rows_are_cut_the_probabilities_are_those_of_the_whole(case, pos
         np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
 
 
+@pytest.mark.parametrize("options", [{}, {"n_neighbors": 4, "posterior": "rank&votesplit"}])
+def test_rows_of_one_group_are_not_asked_about_each_other_in_shards_either(tmp_path, options):
+    X, y = rows_and_labels(240, 4)
+    groups = np.array(["ann", "bob", *range(60)], object)[np.random.default_rng(1).integers(0, 62, len(X))].astype(str)
+    weight = np.ones(len(X))
+    weight[::7] = 0
+    files = written(X, [30, 31, 140], str(tmp_path))
+    some = ShardedClassifier(ns.NeighborClassifier(**options)).fit(files, y, weight, groups=groups)
+    whole = ns.NeighborClassifier(**options).fit(X, y, weight, groups=groups)
+    np.testing.assert_array_equal(some.groups_, whole.groups_)
+    np.testing.assert_allclose(some.predict_proba(X + 0.25), whole.predict_proba(X + 0.25), **CLOSE)
+    np.testing.assert_allclose(some.leave_one_out_proba(), whole.leave_one_out_proba(), **CLOSE)
+    np.testing.assert_allclose(some.novelty(X), whole.novelty(X), **CLOSE)
+    alone = ShardedClassifier(ns.NeighborClassifier(**options)).fit(files, y, weight)
+    assert np.abs(alone.leave_one_out_proba() - some.leave_one_out_proba()).max() > 0.01
+
+
 def same_answers(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.ndarray) -> None:
     """Both chose the same, and answer queries and their own rows the same."""
     chosen, expected = (replace(one.choices_.chosen, seconds=0.0) for one in (some, whole))
@@ -436,6 +453,8 @@ def test_distances_are_counted_in_the_bins_of_the_whole(case, at_once, k):
     [
         (lambda rows: ShardedClassifier().fit(rows, ["a", "b"]), "a label for each of the 6 rows; got 2"),
         (lambda rows: ShardedClassifier().fit(np.zeros((6, 1)), list("aabbcc")), "an array of shape"),
+        (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), groups="auto"), "Pass a number or a name"),
+        (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), groups=[1, 2]), "2 groups, but X has 6 rows"),
         (lambda rows: ns.HedgedClassifier(ShardedClassifier(), cv=3).fit(rows, list("aabbcc")), "leaving each out"),
         (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), beside_proba=np.ones((6, 3))), "there is none"),
         (

@@ -23,13 +23,14 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.core.arrays import places_among, row_blocks, rows_within
 from nearsay.core.parallel import in_jobs
 from nearsay.core.validation import checked_labels
-from nearsay.data.rows import as_ids
+from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
 from nearsay.neighbors.sharded.shard_search import NO_ROWS
 from nearsay.neighbors.sharded.sharded_index import ANSWER_BYTES, MEMORY, LabeledShards, Progress, ShardedIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.choice.fit_checks import check_n_neighbors, checked_items
 from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.choice.row_groups import are_automatic
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.label_scores import LabelScores, odds_against_rival
 from nearsay.posterior.methods.named import is_auto
@@ -100,7 +101,14 @@ class ShardedClassifier(NeighborEstimator):
 
     @in_jobs
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        ids: Any = None,
+        beside_proba: Any = None,
     ) -> ShardedClassifier:
         """Open the shards, and learn from past cases.
 
@@ -108,7 +116,8 @@ class ShardedClassifier(NeighborEstimator):
         ----------
         X : ShardedRows, or what ``ShardedRows.open`` takes, such as a folder.
         y : (n_rows,) labels, of removed rows too, where they are not used.
-        sample_weight, ids, beside_proba : as in ``NeighborClassifier``.
+        sample_weight, groups, ids, beside_proba : as in ``NeighborClassifier``; groups are given, of removed rows
+            too, not found.
         """
         estimator = NeighborClassifier() if self.estimator is None else self.estimator
         options = fit_options(estimator, beside_proba)
@@ -117,7 +126,12 @@ class ShardedClassifier(NeighborEstimator):
         check_classification_targets(y)
         if len(y) != len(given):
             raise InputError(f"There must be a label for each of the {len(given):,} rows; got {len(y):,}.")
-        ids = as_ids(ids, len(y))
+        if are_automatic(groups):
+            raise InputError(
+                'groups="auto" compares all rows with each other in memory, and these lie in shards. Pass a number or a'
+                " name for each row."
+            )
+        groups, ids = as_groups(groups, len(y)), as_ids(ids, len(y))
         self.n_features_in_ = given.n_columns
         if len(given.removed):
             sample_weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, float)
@@ -128,6 +142,7 @@ class ShardedClassifier(NeighborEstimator):
         if held is not None:
             rows, of_rows = given.without(np.setdiff1d(np.arange(len(y)), held)).renumbered(), y[held]
             held_out = held_out_of_rows(held_out, held, len(y))
+            groups = None if groups is None else groups[held]
         if not is_auto(options.n_neighbors):
             check_n_neighbors(options.n_neighbors, len(of_rows))
         classes, labels = np.unique(of_rows, return_inverse=True)
@@ -140,8 +155,9 @@ class ShardedClassifier(NeighborEstimator):
             memory=self.memory,
             on_progress=self.on_progress,
         )
-        self.model_ = fit_nested(replace(options, shards=index), rows, labels, classes, weights, held_out)
-        self.rows_ = GivenRows(labels if held is None else places_among(classes, y), ids, held)
+        self.model_ = fit_nested(replace(options, shards=index), rows, labels, classes, weights, held_out, groups)
+        of_given = labels if held is None else places_among(classes, y)
+        self.rows_ = GivenRows(of_given, ids, held).with_groups(groups)
         self.shards_ = given
         return self
 

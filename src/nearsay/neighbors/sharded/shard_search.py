@@ -10,8 +10,8 @@ queries, so it can be sent to any machine that has the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ class ShardTask:
     left_out : (n_queries,) or empty
         The row number, counted from the first of the shard, that each query is itself; below 0, or past the end of
         the shard, where it is none of its rows.
+    groups : (n_rows of the shard,) the group of each row, and (n_queries,) those whose rows must not be found; or None
     labels : (n_rows of the shard,) class numbers, the path of an ``.npy`` file that has those of all rows, or None.
     n_classes : int
         With labels, the nearest row of each class is searched for, too.
@@ -67,6 +68,7 @@ class ShardTask:
     n_members: int = 0
     search: tuple[str, float | None] = ("exact", None)
     memory: int = 0
+    groups: tuple[np.ndarray, np.ndarray] | None = None
 
     def answer(self) -> Partial:
         """Search the shard. A task has the same answer wherever, and however often, it runs."""
@@ -74,6 +76,8 @@ class ShardTask:
         Q = neighbor_search.checked_queries(fitted.search, self.Q)
         if self.near is not None:
             return Partial(members_far=_members_far(self, fitted, Q))
+        if self.groups is not None:
+            return self._by_group(fitted, Q)
         here = (self.left_out >= 0) & (self.left_out < self.shard.n_rows)
         if not here.any():
             return self._search(fitted, Q, NO_ROWS)
@@ -101,6 +105,48 @@ class ShardTask:
         if members is not None:
             members.indices[members.indices >= 0] += first
         return Partial(table, members)
+
+    def _by_group(self, fitted: FittedShard, Q: np.ndarray) -> Partial:
+        """``_search`` without the rows of the queries' own groups: a longer list of neighbors holds enough others."""
+        assert self.groups is not None
+        of_rows, of_queries = self.groups
+        most = int(np.unique(of_rows[np.isin(of_rows, of_queries)], return_counts=True)[1].max(initial=0))
+        longer = replace(self, k=min(self.k + most, fitted.n_live))
+        parts = []
+        for lines in row_blocks(len(Q), row_bytes=16 * longer.k):
+            some = replace(self, groups=(of_rows, of_queries[lines]))
+            parts.append(some._of_other_groups(fitted, Q[lines], longer._search(fitted, Q[lines], NO_ROWS)))
+        return stacked(parts) if parts else self._search(fitted, Q, NO_ROWS)
+
+    def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, found: Partial) -> Partial:
+        """What was found, without the rows of the queries' own groups."""
+        longer = found.nearest
+        assert longer is not None
+        order = np.argsort(self._is_own(longer.indices), axis=1, kind="stable")[:, : self.k]
+        nearest = neighbor_search.no_neighbors(len(Q), self.k)
+        nearest.indices[:, : order.shape[1]] = np.take_along_axis(longer.indices, order, 1)
+        nearest.distances[:, : order.shape[1]] = np.take_along_axis(longer.distances, order, 1)
+        own = self._is_own(nearest.indices)
+        nearest.indices[own], nearest.distances[own] = -1, np.inf
+        if found.members is not None:
+            self._replace_own_members(fitted, Q, found.members)
+        return Partial(nearest, found.members)
+
+    def _replace_own_members(self, fitted: FittedShard, Q: np.ndarray, members: ClassTable) -> None:
+        """Where the nearest row of a class is of the query's own group, put in the nearest of another."""
+        lines, classes = np.nonzero(self._is_own(members.indices[:, :, 0]))
+        for pairs, rows, distances in _pairs_with_rows_of(self, fitted, Q, lines, classes):
+            nearest = distances.argmin(axis=1)
+            far = distances[np.arange(len(pairs)), nearest]
+            at = lines[pairs], classes[pairs], 0
+            members.distances[at] = far
+            members.indices[at] = np.where(np.isfinite(far), rows[nearest] + self.shard.first, -1)
+
+    def _is_own(self, indices: np.ndarray) -> np.ndarray:
+        """Which rows, numbered as the whole numbers them or −1, are of the groups of the queries in their lines."""
+        assert self.groups is not None
+        of_rows, of_queries = self.groups
+        return np.asarray((indices >= 0) & (of_rows[np.maximum(indices - self.shard.first, 0)] == of_queries[:, None]))
 
 
 @dataclass(frozen=True)
@@ -150,10 +196,12 @@ def shard_tasks(
     n_members: int = 0,
     search: tuple[str, float | None] = ("exact", None),
     memory: int = 0,
+    groups: np.ndarray | None = None,
 ) -> list[ShardTask]:
     """A task for each shard; ``merge`` of their answers is the answer of all rows.
 
-    ``left_out`` and ``labels`` are of all rows; the rest is as in ``ShardTask``.
+    ``left_out``, ``labels`` and ``groups`` are of all rows, and with ``groups`` a row is asked about the rows of other
+    groups; the rest is as in ``ShardTask``.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -168,10 +216,13 @@ def shard_tasks(
     tasks = []
     for shard in rows.shards:
         labels_here = labels[shard.first : shard.end] if isinstance(labels, np.ndarray) else labels
+        groups_here = None
+        if groups is not None and len(left_out):
+            groups_here = groups[shard.first : shard.end], groups[left_out]
         tasks.append(
             ShardTask(
                 shard, rows.removed_in(shard), Q, k, distance, left_out - shard.first, labels_here, n_classes, near,
-                n_members, search, memory,
+                n_members, search, memory, groups_here,
             )
         )  # fmt: skip
     return tasks
@@ -245,22 +296,38 @@ def _members_far(task: ShardTask, fitted: FittedShard, Q: np.ndarray) -> np.ndar
     """The distances of the nearest rows of the classes near each query."""
     assert task.near is not None
     far = np.full((*task.near.shape, task.n_members), np.inf)
-    rows = fitted.labeled(task.labels, task.n_classes).rows_of_classes()
-    near = task.near.ravel()
-    by_class = np.argsort(near, kind="stable")[np.count_nonzero(near < 0) :]
-    starts = np.flatnonzero(np.diff(near[by_class], prepend=-1))
-    for pairs in np.split(by_class, starts[1:]) if len(by_class) else ():
-        members = rows(int(near[pairs[0]]))
-        if not len(members):
-            continue
-        X = fitted.search.rows_.take(members)
-        for part in row_blocks(len(pairs), size=max(1, DISTANCES_AT_ONCE // len(members))):
-            lines, places = np.divmod(pairs[part], task.near.shape[1])
-            distances = task.distance.block(Q[lines], X)
-            if len(task.left_out):
-                distances[members == task.left_out[lines][:, None]] = np.inf
-            far[lines, places, : min(len(members), task.n_members)] = _smallest(distances, task.n_members)
+    lines, places = np.nonzero(task.near >= 0)
+    for pairs, _, distances in _pairs_with_rows_of(task, fitted, Q, lines, task.near[lines, places]):
+        far[lines[pairs], places[pairs], : min(distances.shape[1], task.n_members)] = _smallest(
+            distances, task.n_members
+        )
     return far
+
+
+def _pairs_with_rows_of(
+    task: ShardTask, fitted: FittedShard, Q: np.ndarray, lines: np.ndarray, classes: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(numbers of pairs, rows of their class, distances of their queries to these) for pairs of a query and a class.
+
+    A row that a query must not find is at +inf.
+    """
+    rows_of = fitted.labeled(task.labels, task.n_classes).rows_of_classes()
+    by_class = np.argsort(classes, kind="stable")
+    starts = np.flatnonzero(np.diff(classes[by_class], prepend=-1))
+    for pairs in np.split(by_class, starts[1:]) if len(by_class) else ():
+        rows = rows_of(int(classes[pairs[0]]))
+        if not len(rows):
+            continue
+        X = fitted.search.rows_.take(rows)
+        for part in row_blocks(len(pairs), size=max(1, DISTANCES_AT_ONCE // len(rows))):
+            of_part = lines[pairs[part]]
+            distances = task.distance.block(Q[of_part], X)
+            if task.groups is not None:
+                of_rows, of_queries = task.groups
+                distances[of_rows[rows] == of_queries[of_part][:, None]] = np.inf
+            elif len(task.left_out):
+                distances[rows == task.left_out[of_part][:, None]] = np.inf
+            yield pairs[part], rows, distances
 
 
 def _smallest(distances: np.ndarray, n: int) -> np.ndarray:

@@ -25,7 +25,7 @@ from nearsay.neighbors.sharded.fitted_shards import known_as
 from nearsay.neighbors.sharded.shard_search import Partial, ShardTask, merge
 
 # Raise this when what is computed or written changes: fingerprints include it.
-FORMAT = 2
+FORMAT = 3
 
 Report = Callable[[], Any]
 Item = TypeVar("Item")
@@ -107,7 +107,7 @@ def fingerprint(task: ShardTask) -> str:
         )
     settings = [FORMAT, task.shard.known_by(), task.k, distance, task.n_classes, task.n_members, task.search]
     digest = hashlib.sha256(json.dumps(settings).encode())
-    for array in (task.removed, task.Q, task.left_out, _labels(task), task.near):
+    for array in (task.removed, task.Q, task.left_out, _labels(task), task.near, *(task.groups or ())):
         if array is None:
             digest.update(b"none")
         else:

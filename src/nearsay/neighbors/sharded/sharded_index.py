@@ -172,10 +172,15 @@ class ShardedIndex:
         """Queries as the distance needs them."""
         return self.distance_.check(Q, name=name, like=np.empty((0, self._fitted.n_columns)))
 
-    def nearest(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> NeighborTable:
-        """The ``k`` nearest rows of checked queries, or of the rows of these numbers; −1 where there are fewer."""
+    def nearest(
+        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, groups: np.ndarray | None = None
+    ) -> NeighborTable:
+        """The ``k`` nearest rows of checked queries, or of the rows of these numbers; −1 where there are fewer.
+
+        With ``groups``, of all rows, a row's neighbors are of other groups.
+        """
         blocks = self.blocks(len(left_out if Q is None else Q), 16 * k)
-        searches = (self._nearest_of(None if Q is None else Q[part], left_out[part], k) for part in blocks)
+        searches = (self._nearest_of(None if Q is None else Q[part], left_out[part], k, groups) for part in blocks)
         answer = stacked(list(self.run(searches, self.progress(len(blocks))))).nearest
         assert answer is not None
         gone = np.isin(left_out, self.rows_.removed)
@@ -183,8 +188,10 @@ class ShardedIndex:
             answer.indices[gone], answer.distances[gone] = -1, np.inf
         return answer
 
-    def _nearest_of(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> TaskRounds[Partial]:
-        return (yield self.tasks(self.rows_.take(left_out) if Q is None else Q, left_out, k=k))
+    def _nearest_of(
+        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, groups: np.ndarray | None
+    ) -> TaskRounds[Partial]:
+        return (yield self.tasks(self.rows_.take(left_out) if Q is None else Q, left_out, k=k, groups=groups))
 
     def blocks(self, n_queries: int, row_bytes: int, at_once: int | None = None) -> list[slice]:
         """Blocks of queries for which the answer of a shard, ``row_bytes`` a query, stays small; at least one block."""
@@ -217,7 +224,8 @@ class LabeledShards:
     """Search for neighbors and classes among rows in shards, as ``LabeledNeighbors``.
 
     ``labels`` are the class numbers of all rows, removed ones too: an array, or the path of an ``.npy`` file that
-    all workers have.
+    all workers have. Where ``groups`` is set to a number for each row, rows of one group are never asked about each
+    other.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -227,6 +235,8 @@ class LabeledShards:
     >>> table.indices, table.classes.numbers
     (array([[2, 1]]), array([[1, 0]]))
     """
+
+    groups: np.ndarray | None = None
 
     def __init__(self, index: ShardedIndex, labels: Any, n_classes: int | None = None) -> None:
         self.search = index
@@ -278,7 +288,7 @@ class LabeledShards:
         self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: Sequence[int] | None
     ) -> NeighborTable:
         if members is None:
-            return self.search.nearest(Q, left_out, k)
+            return self.search.nearest(Q, left_out, k, self.groups)
         checked = check_members(members)
         if not self.lists_all:
             return self._by_rows_met(Q, left_out, k, checked)
@@ -301,7 +311,7 @@ class LabeledShards:
     ) -> TaskRounds[NeighborTable]:
         """The nearest rows, and all classes in order, for one block of queries."""
         queries = self.search.rows_.take(left_out) if Q is None else Q
-        known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes}
+        known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes, "groups": self.groups}
         answer = yield self.search.tasks(queries, left_out, k=k, **known)
         assert answer.nearest is not None
         assert answer.members is not None
@@ -322,6 +332,11 @@ class LabeledShards:
         self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
     ) -> NeighborTable:
         """The nearest rows, and the classes of a few more of them, where classes are too many to list."""
+        if self.groups is not None:
+            raise InputError(
+                f"Rows in shards of more than {LIST_ALL_UP_TO:,} classes cannot be asked about other groups alone; got"
+                f" {self.n_classes:,} classes. Leave groups out, or hold the rows in memory."
+            )
         others = max(len(self) - (Q is None), 0)
         n_rows = max(k, ROWS_WITH_CLASSES)
         table = self.search.nearest(Q, left_out, n_rows)
