@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 
 from nearsay.data.datasets import load_dataset
 from nearsay.posterior.choice import candidate_views
@@ -114,6 +115,14 @@ def test_a_large_collection_is_chosen_by_some_of_its_cases(monkeypatch, iris):
     monkeypatch.setattr(choice, "CASES_TO_CHOOSE_BY", 40)
     clf = NeighborClassifier(5, posterior="auto").fit(*iris)
     assert clf.choices_.n_cases == 40
+
+
+def test_what_is_clearly_worse_than_the_pool_is_tried_with_one_number_of_neighbors_alone(iris):
+    tried = {}
+    for name, (X, y) in {"close": iris, "clear": load_wine(return_X_y=True)}.items():
+        choices = NeighborClassifier().fit(X, y).choices_
+        tried[name] = sorted(one.n_neighbors for one in choices if one.posterior == "weighted")
+    assert tried == {"close": list(choice.NEIGHBORS_TO_TRY), "clear": [8]}
 
 
 def test_items_that_are_not_vectors_can_be_chosen_for():

@@ -173,6 +173,8 @@ class Chooser:
             expected = replace(shown, views=(*shown.views, *others), models=tuple(range(len(self.models))))
         at_k = [replace(shown, posterior=p) for p in self.posteriors]
         leaders = self._likeliest_first(at_k)[:LEADERS]
+        # What is clearly worse than the pool at one k is not clearly better at another.
+        leaders = [candidate for candidate in leaders if not self._is_clearly_better(expected, candidate)]
         votes = [candidate for candidate in at_k if candidate.posterior == PLAIN_VOTES]
         others_k = [
             replace(candidate, n_neighbors=each) for candidate in dict.fromkeys([*leaders, *votes]) for each in self.ks
@@ -307,12 +309,18 @@ class Chooser:
         comes out about that much ahead.
         """
         rival = self._best([expected, *others])
+        return rival if self._is_clearly_better(rival, expected) else expected
+
+    def _is_clearly_better(self, one: ModelCandidate, other: ModelCandidate) -> bool:
+        """Whether a candidate is better by the criterion, by more than two standard errors."""
+        for candidate in (one, other):
+            self._judge(candidate)
         by = CRITERIA.index(self.criterion)
-        gain = self._cases[self._plain(rival)][by] - self._cases[self._plain(expected)][by]
+        gain = self._cases[self._plain(one)][by] - self._cases[self._plain(other)][by]
         if not len(gain):
-            return expected
+            return False
         mean, error = mean_and_error(gain, self._worth)
-        return rival if round(mean - CLEARLY * error, DIGITS) > 0 else expected
+        return bool(round(mean - CLEARLY * error, DIGITS) > 0)
 
     def _judge(self, candidate: ModelCandidate) -> CandidateScore:
         candidate = self._plain(candidate)
