@@ -105,3 +105,8 @@ def test_the_files_that_tests_begin_with_are_there():
     names = re.findall(r'"(\w+)"', named)
     assert names
     assert {f"test_{name}.py" for name in names} <= {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+
+
+def test_the_changelog_of_a_version_is_short():
+    versions = read("CHANGELOG.md").split("\n## ")[1:]
+    assert [version.partition("\n")[0] for version in versions if version.count("\n") >= 80] == []
