@@ -14,7 +14,7 @@ reason. With ``strict=True`` the first one is an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -40,6 +40,7 @@ from nearsay.collection.ingest.text_sources import (
     text_files,
 )
 from nearsay.collection.store.validate_items import shown_name
+from nearsay.core.notebook_progress import Progress, shown_progress
 from nearsay.data.images import image_endings, named_images
 from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
@@ -49,7 +50,6 @@ from nearsay.search.stored.lance import LANCE, is_lance
 from nearsay.taxonomy.edges import read_edges, without_header
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-Progress = Callable[[int, int], None]
 # How a table is read; kept with the collection that is made of it.
 READING = ("label_column", "keywords_column", "id_column", "header", "text_column", "group_column")
 LABELS_FROM = ("folder", "tags", "column")
@@ -101,7 +101,7 @@ class Source:
         self._labels = labels
         self._known_labels = known_labels
         self._strict = strict
-        self._on_progress = on_progress
+        self._on_progress = shown_progress(on_progress, f"Reading {name}")
         self.text_column: str | None = getattr(reader, "text_column", None)
 
     @property
