@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, row_blocks
+from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_compiled_for, row_blocks
 from nearsay.core.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
 from nearsay.distances import vectors_in_numpy
 from nearsay.distances.distance import Distance
@@ -125,7 +125,9 @@ class Euclidean(VectorDistance):
         if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
             super().measure(Q, X, candidates, first, out)
         else:
-            kernels.measure_euclidean(self.form(Q), X, candidates, first, self.squared, 1.0, out)
+            kernels.measure_euclidean(
+                *map(as_compiled_for, (self.form(Q), X, candidates)), first, self.squared, 1.0, out
+            )
 
     def euclidean_form(self, X: np.ndarray) -> np.ndarray:
         return X
@@ -161,7 +163,7 @@ class Manhattan(VectorDistance):
         if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
             super().measure(Q, X, candidates, first, out)
         else:
-            kernels.measure_manhattan(self.form(Q), X, candidates, first, out)
+            kernels.measure_manhattan(*map(as_compiled_for, (self.form(Q), X, candidates)), first, out)
 
 
 class Chebyshev(VectorDistance):

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_choice
 from nearsay.errors import InputError
@@ -24,7 +25,7 @@ from nearsay.posterior.priors import log_frequencies
 from nearsay.posterior.row_weights import GivenRows
 
 
-class ModelEstimator(ClassifierMixin, BaseEstimator):
+class ModelEstimator(ClassifierMixin, DocumentedEstimator):
     """A classifier that holds a fitted model; subclasses say how rows are given, and fit it.
 
     Attributes

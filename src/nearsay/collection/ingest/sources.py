@@ -13,7 +13,7 @@ One bad row never stops the others, unless ``strict=True``: it becomes a problem
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -39,6 +39,7 @@ from nearsay.collection.ingest.text_sources import (
     text_files,
 )
 from nearsay.collection.store.validate_items import shown_name
+from nearsay.core.notebook_progress import Progress, shown_progress
 from nearsay.data.images import image_endings, named_images
 from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
@@ -48,7 +49,6 @@ from nearsay.search.stored.lance import LANCE, is_lance
 from nearsay.taxonomy.edges import read_edges, without_header
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-Progress = Callable[[int, int], None]
 # How a table is read; kept with the collection that is made of it.
 READING = ("label_column", "keywords_column", "id_column", "header", "text_column", "group_column")
 LABELS_FROM = ("folder", "tags", "column")
@@ -89,7 +89,8 @@ class Source:
         self.problems: list[Problem] = []
         self.n_delivered = 0
         self._reader, self._groups, self._labels = reader, feature_groups, labels
-        self._known_labels, self._strict, self._on_progress = known_labels, strict, on_progress
+        self._known_labels, self._strict = known_labels, strict
+        self._on_progress = shown_progress(on_progress, f"Reading {name}")
 
     @property
     def of_pictures(self) -> bool:

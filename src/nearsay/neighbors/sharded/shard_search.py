@@ -118,19 +118,19 @@ class ShardTask:
             parts.append(some._of_other_groups(fitted, Q[lines], longer._search(fitted, Q[lines], NO_ROWS)))
         return stacked(parts) if parts else self._search(fitted, Q, NO_ROWS)
 
-    def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, found: Partial) -> Partial:
-        """What was found, without the rows of the queries' own groups."""
-        longer = found.nearest
+    def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, part: Partial) -> Partial:
+        """A part without the rows of the queries' own groups."""
+        longer = part.nearest
         assert longer is not None
         order = np.argsort(self._is_own(longer.indices), axis=1, kind="stable")[:, : self.k]
         nearest = neighbor_search.no_neighbors(len(Q), self.k)
         nearest.indices[:, : order.shape[1]] = np.take_along_axis(longer.indices, order, 1)
         nearest.distances[:, : order.shape[1]] = np.take_along_axis(longer.distances, order, 1)
-        own = self._is_own(nearest.indices)
-        nearest.indices[own], nearest.distances[own] = -1, np.inf
-        if found.members is not None:
-            self._replace_own_members(fitted, Q, found.members)
-        return Partial(nearest, found.members)
+        of_group = self._is_own(nearest.indices)
+        nearest.indices[of_group], nearest.distances[of_group] = -1, np.inf
+        if part.members is not None:
+            self._replace_own_members(fitted, Q, part.members)
+        return Partial(nearest, part.members)
 
     def _replace_own_members(self, fitted: FittedShard, Q: np.ndarray, members: ClassTable) -> None:
         """Where the nearest row of a class is of the query's own group, put in the nearest of another."""

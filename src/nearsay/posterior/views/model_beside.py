@@ -26,6 +26,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.boosted_classes import BoostedClasses
+from nearsay.posterior.views.directions_model import DirectionsModel
 from nearsay.posterior.views.forest import FOREST_SPREAD, SMALLEST_SPLITS, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
@@ -52,7 +53,7 @@ COMPANIONS: dict[str, Callable[[bool], Any]] = {
         else ForestClasses(n_trees=FEW_TREES, rows_a_tree=FEW_ROWS_A_TREE)
     ),
 }
-OWN_MODELS = (GaussianClasses, LinearClasses, BoostedClasses, ForestClasses)
+OWN_MODELS = (DirectionsModel, BoostedClasses, ForestClasses)
 # A tree for each class and step takes long where classes are many.
 MOST_CLASSES_TO_BOOST = 16
 # Fewer rows have nothing to teach a model.
@@ -142,7 +143,7 @@ class ModelBeside:
         """Fit the model and, without each fold, its copies; past cases in memory are asked at once."""
         fold = folds_to_learn(order, labels, groups)
         in_shards = isinstance(X, ShardedRows)
-        is_ours = isinstance(self.model, GaussianClasses | LinearClasses)
+        is_ours = isinstance(self.model, DirectionsModel)
         # A model of the user's learns from all rows in memory.
         draws = in_shards or isinstance(self.model, OWN_MODELS)
 
