@@ -169,7 +169,9 @@ def test_every_example_is_a_notebook_that_its_page_links_to():
     assert {path.name for path in make_notebooks.NOTEBOOKS.iterdir()} == {path.name for path in make_notebooks.made()}
     for path, text in make_notebooks.made().items():
         assert path.read_text(encoding="utf-8") == text, "run: python docs/make_notebooks.py"
-        code = "".join("".join(cell["source"][1:]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code")
+        code = "\n".join(
+            "".join(cell["source"][1:]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"
+        )
         compile(code, path.name, "exec")
         example = (ROOT / "examples" / f"{path.stem}.py").read_text(encoding="utf-8")
         assert f"{make_notebooks.COLAB}/{path.name}" in example
