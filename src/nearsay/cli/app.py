@@ -91,7 +91,6 @@ app = command_line(
 
 
 def _note(ctx: typer.Context, path: Path) -> Path:
-    """Note which collection a command works on."""
     ctx.meta[OPENED] = path
     return path
 
@@ -127,7 +126,6 @@ def main() -> None:
 
 
 def _faults(path: Path) -> list[str]:
-    """The faults of a collection, in sentences."""
     from nearsay.collection.doctor import checkup
     from nearsay.errors import NearsayError
 

@@ -34,6 +34,7 @@ from nearsay.core.terminal import (
     print_json,
     print_lines,
     print_parts,
+    print_result,
     show_progress,
     show_rows,
 )
@@ -343,10 +344,8 @@ def export(
         n_items = len(collection)
     print_problems(written.problems)
     paths = [str(each) for each in written.paths]
-    if as_json:
-        print_json({"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]})
-    else:
-        print_lines(f"{count(n_items, 'item')} in {_places(paths, out)}.")
+    values = {"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]}
+    print_result(as_json, values, f"{count(n_items, 'item')} in {_places(paths, out)}.")
     if written.problems:
         raise typer.Exit(FAILED)
 
@@ -367,7 +366,6 @@ def _check_out(out: Path | None, format: str | None, beside_pictures: bool) -> N
 
 
 def _places(paths: list[str], out: Path | None) -> str:
-    """The files that were written, in words."""
     if len(paths) == 1 and out is not None:
         return paths[0]
     if out is not None:
@@ -385,7 +383,6 @@ def _label_parts(
     settings: dict[str, Any],
     refused: list[str],
 ) -> None:
-    """Label a folder of Parquet files, file by file."""
     from nearsay.collection.labeling_parts import label_parts
     from nearsay.neighbors.sharded.workers import named_cluster
 
@@ -416,7 +413,6 @@ def _label_rows(
     *,
     verbose: bool,
 ) -> None:
-    """Label rows that are typed, or read from standard input."""
     from nearsay.collection.labeling import label_rows
 
     if refused:

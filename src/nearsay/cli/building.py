@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count, opened, print_problems
-from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
+from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, print_result, show_progress, show_rows
 
 PANEL = "Make a collection"
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures or texts.")]
@@ -188,10 +188,7 @@ def learn(
         else:
             learned, problems = learn_from_source(collection, validation, who=author(who), **settings)
         summary = {**vars(learned), "stale": learned.stale, "text": str(learned)}
-    if as_json:
-        print_json(summary)
-    else:
-        print_lines(summary["text"])
+    print_result(as_json, summary, summary["text"])
     print_problems(problems)
     if problems:
         raise typer.Exit(FAILED)

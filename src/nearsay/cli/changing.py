@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearsay.cli.app import Collection, Ids, Who, app, author, count, opened
-from nearsay.core.terminal import AsJson, print_json, print_lines
+from nearsay.core.terminal import AsJson, print_result
 from nearsay.errors import InputError, NotSure
 
 if TYPE_CHECKING:
@@ -156,14 +156,10 @@ def history(
     """
     with opened(path, read_only=True) as collection:
         events = collection.history(max(0, collection.version - n))[::-1]
-    if as_json:
-        print_json([event.to_dict() for event in events])
-    else:
-        print_lines(*map(str, events))
+    print_result(as_json, [event.to_dict() for event in events], *events)
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any], name: str) -> str:
-    """The change of the label or the keywords of an item, in words."""
     if (before[name] or None) != (after[name] or None):
         return f"{_value(before, name)} → {_value(after, name)}"
     confirmed = name == "label" and after["label"] and not before["confirmed"]
@@ -176,7 +172,4 @@ def _value(item: dict[str, Any], name: str) -> str:
 
 
 def _show(as_json: bool, event: int, text: str, **more: Any) -> None:
-    if as_json:
-        print_json({"event": event, **more, "text": text})
-    else:
-        print_lines(f"{text} (event {event})")
+    print_result(as_json, {"event": event, **more, "text": text}, f"{text} (event {event})")

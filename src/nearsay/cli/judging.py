@@ -15,6 +15,7 @@ from nearsay.core.terminal import (
     print_json,
     print_lines,
     print_parts,
+    print_result,
     show_progress,
     show_rows,
 )
@@ -117,10 +118,7 @@ def _check_collection(path: Path, as_json: bool) -> None:
 
     with show_progress("Checking integrity"):
         result = checkup(path)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_lines(result)
+    print_result(as_json, result.to_dict(), result)
     if not result.ok:
         raise typer.Exit(FAILED)
 

@@ -119,7 +119,6 @@ def _addresses(host: str) -> list[str]:
 
 
 def _write_access_log() -> None:
-    """Write the lines of the access log on stderr."""
     import logging
 
     log = logging.getLogger("nearsay.access")

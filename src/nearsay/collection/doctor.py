@@ -58,20 +58,16 @@ class Checkup:
     path : str
     faults : list of Fault
         (what is wrong, what to do); empty where nothing is.
-    compared : str
-        What was compared with the collection opened again.
-    versions : dict
-        ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the bug below.
+    compared : what was compared with the collection opened again.
+    versions : ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the bug below.
     items : dict
         ``rows`` ever added and those ``forgotten``; ``items`` that are there, and of these ``voters``, ``unconfirmed``
         and ``unlabeled`` ones; vectors in ``shards`` (files) and the ``tail`` (rows not sealed yet).
-    learned : str or None
-        What is learned, in a sentence; ``stale`` says whether to learn again.
+    learned : what is learned, in a sentence, or None; ``stale`` says whether to learn again.
     stored : dict
         Bytes: ``vectors``, ``database``, ``learned`` (in ``learned_folders``), and of files ``left_behind`` (in
         ``n_left_behind``), which the next writer removes.
-    writer : str or None
-        Who has the collection open for writing.
+    writer : who has the collection open for writing, or None.
 
     >>> import tempfile
     >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)

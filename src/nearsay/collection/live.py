@@ -149,8 +149,7 @@ class LiveCollection:
         pictures : path, optional
             The folder of its pictures on this machine, needed once for a collection that was made elsewhere. It is
             remembered, outside the collection.
-        encoder : path, optional
-            The ``.onnx`` model that described its pictures, likewise.
+        encoder : path, optional; the ``.onnx`` model that described its pictures, likewise.
         """
         collection = cls(Store.open(path, read_only=read_only))
         try:
@@ -348,8 +347,7 @@ class LiveCollection:
 
         Parameters
         ----------
-        X : (n_items, n_columns)
-            Or a data frame, where the collection was made of a table with words or gaps.
+        X : (n_items, n_columns) or a data frame, where the collection was made of a table with words or gaps.
         accuracy : required accuracy of hedged answers; 0.9 by default.
         n_keywords : maximum number of keywords.
         ids : names of the items in the answers.

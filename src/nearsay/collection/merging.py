@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -183,9 +184,7 @@ def split_collection(
         if len(names) < 2:
             raise InputError(f"There is one group only: {names[0] if names else 'no items'!r}. Two parts need two.")
         order = np.random.default_rng(seed).permutation(len(names))
-        sizes = dict.fromkeys(names, 0)
-        for name in groups.values():
-            sizes[name] += 1
+        sizes = Counter(groups.values())
         tested: set[str] = set()
         n_tested = 0
         for place in order[:-1]:

@@ -269,8 +269,7 @@ def check_row_numbers(rows: Any, n_rows: int, *, removed: np.ndarray | None = No
     ----------
     rows : whole numbers from 0 to ``n_rows`` − 1, repeats allowed; or a mask, True or False for every row.
     n_rows : how many row numbers there are.
-    removed : (n_rows,) bool, optional
-        Rows that may not be named.
+    removed : (n_rows,) bool, optional; rows that may not be named.
 
     >>> check_row_numbers([2, 0], 3), check_row_numbers([True, False, True], 3)
     (array([2, 0]), array([0, 2]))

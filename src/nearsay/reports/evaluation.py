@@ -52,17 +52,13 @@ def evaluation_summary(
     y_true : (n,) labels of items that did not vote on their own answers
     y_prob : (n, n_classes) probabilities; the answer is the most probable class
     classes : (n_classes,) labels of the columns, sorted
-    taxonomy : Taxonomy, optional
-        Its nodes include all classes; then hedged answers are judged too.
-    target : float
-        Required accuracy of hedged answers.
-    keywords : (true keywords, predicted keywords), optional
-        As ``keyword_measures`` takes them.
+    taxonomy : Taxonomy, optional; its nodes include all classes; then hedged answers are judged too.
+    target : required accuracy of hedged answers.
+    keywords : (true keywords, predicted keywords), optional; as ``keyword_measures`` takes them.
     ids, evidence : (n,) optional
         Names of the items, and the evidence of each from ``explain``, for the list of likely mistakes: of all items, or
         by number of those that are listed, the surest ``MISTAKES_SHOWN`` that are wrong.
-    title, how : str
-        What was evaluated, and how: "leave-one-out", "on 20% that were held out".
+    title, how : what was evaluated, and how: "leave-one-out", "on 20% that were held out".
 
     >>> summary = evaluation_summary(["oak", "oak", "elm"], [[0, 1], [0.75, 0.25], [0.5, 0.5]], ["elm", "oak"])
     >>> summary["n_right"], summary["n_items"], summary["confused"]

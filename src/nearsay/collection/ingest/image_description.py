@@ -1,11 +1,8 @@
 """How the pictures of a collection are turned into vectors: recorded in its settings, and checked before each use.
 
-    index:  pictures ──► descriptors ──► vectors          names, metrics, files ─┐
-            a test picture ────────────► its vector ─────────────────────────────┴─► settings of the collection
-    query:  the same test picture ─────► must give the same vector, or nothing is answered
-
-The test picture detects whatever makes vectors differ: other weights, another size or crop, another version of a
-package.
+index:  pictures ──► descriptors ──► vectors          names, metrics, files ─┐
+        a test picture ────────────► its vector ─────────────────────────────┴─► settings of the collection
+query:  the same test picture ─────► must give the same vector, or nothing is answered: weights or packages differ
 """
 
 from __future__ import annotations

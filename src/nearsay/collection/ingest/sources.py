@@ -7,8 +7,7 @@
     npz, npy       ─┼─► rows, pictures, texts ──► + labels ──► checked ──► batches
     folder         ─┘         └─► describe ─┘                   └──────► problems
 
-One bad row never stops the others: it becomes a problem with its number and the
-reason. With ``strict=True`` the first one is an error.
+One bad row never stops the others, unless ``strict=True``: it becomes a problem with its number and the reason.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ class Source:
     Attributes
     ----------
     kind : "pictures", "texts" or "numbers"
-    problems : list of Problem
-        The rows that were left out in the last pass.
+    problems : the rows that were left out in the last pass.
     taxonomy : the one given, else that of folders within folders.
     text_column : the column of texts, where a table has one with a name.
     group_by : the column of groups, as details call it; or None.
@@ -210,18 +208,15 @@ def read_source(
     labels_from : "folder", "tags" or "column", optional
         What labels pictures: the folders they lie in, or their tags, of which trees ("bird|owl") are a taxonomy.
         Tables are labeled by a column.
-    known_labels : names, optional
-        Rows with another label are left out.
+    known_labels : names, optional; rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
         Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept. In a table,
         several trees get a root above them.
-    header : bool, optional
-        Tables of text: whether the first line names the columns. By default that is guessed.
+    header : bool, optional; tables of text: whether the first line names the columns. By default that is guessed.
     like : {parameter: value}, optional
         ``label_column``, ``keywords_column``, ``id_column``, ``text_column`` and ``header`` of a similar source: used
         where they are not given here, and columns where the table has them.
-    strict : bool
-        Stop at the first row that cannot be used, instead of leaving it out.
+    strict : stop at the first row that cannot be used, instead of leaving it out.
     describe : function of a list of paths, optional
         Gives an array with a row for each picture that could be described, and a list of ``SkippedImage`` for the
         others. By default ``describe_paths``.
@@ -233,12 +228,10 @@ def read_source(
         a table that has no numbers.
     group_column : name or number of a column, optional
         The group of each row, such as a patient; kept as a detail, and compared by no one.
-    of_texts : bool
-        Whether texts are wanted: of a folder the text files, of a ``.txt`` file the lines.
+    of_texts : whether texts are wanted: of a folder the text files, of a ``.txt`` file the lines.
     describe_texts : function of a list of str, optional
         Gives an array with a row for each text. By default texts are not described, and rows have no columns.
-    on_progress : function of (rows done, rows in all), optional
-        Called after each batch.
+    on_progress : function of (rows done, rows in all), optional; called after each batch.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "leaves.csv"

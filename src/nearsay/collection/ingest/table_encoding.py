@@ -171,7 +171,6 @@ def _numbers(raw: RawRows, name: str, kind: str, cells: np.ndarray) -> np.ndarra
 
 
 def _details(encoder: TableEncoder, columns: TableColumns, row: int) -> dict[str, str]:
-    """The cells of a row as texts; gaps are left out."""
     details = {}
     for column, place in zip(encoder.columns_, encoder.places_, strict=True):
         cell = columns.cells[place][row]

@@ -3,10 +3,8 @@
     learn:   rows then ──► views, k, weights of the posterior, records, hedge      kept, and named by an event
     answer:  rows now ───► neighbors in these views ──► the same weights ──► probability, record, novelty, node
 
-Rows and labels change without learning again: a new row is a neighbor at once, and a
-new class is a class like any other. Posteriors that count past cases are counted again
-from the current rows. Maps, companion models, weights, records of past answers, usual
-distances and the hedge stay as they were learned.
+Rows and labels change without learning again: a new row is a neighbor at once, and a new class a class like any other.
+Posteriors that count past cases count the current rows again; everything else stays as it was learned.
 """
 
 from __future__ import annotations
@@ -103,10 +101,8 @@ class Learned:
     novelty : usual distances.
     hedge : a HedgedClassifier without its classifier, or None without a taxonomy.
     fold : (n_rows,) the fold of each row of the store; −1 for rows that did not vote.
-    n_rows : int
-        How many rows voted.
-    version : int
-        The event that they were read after.
+    n_rows : how many rows voted.
+    version : the event that they were read after.
     posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
     models : companion models that are pooled with the neighbors.

@@ -113,8 +113,7 @@ class LiveItems:
     Parameters
     ----------
     items : as the store gives them.
-    machines_vote : bool
-        Whether unconfirmed labels vote, too.
+    machines_vote : whether unconfirmed labels vote, too.
     """
 
     def __init__(self, items: Items, *, machines_vote: bool = False) -> None:
@@ -214,12 +213,12 @@ class LiveItems:
         return np.where(counts, self._numbers.values[rows], -1)
 
     def _counted(self) -> VotingState:
-        """Computed from all rows."""
         voted = self._voted(slice(None))
         votes = voted >= 0
         if not votes.any():
             of_words = self._of_words()
-            return of_words if of_words.votes.any() else self._unlabeled()
+            # Without labels and keywords all living rows vote, so that each has its neighbors.
+            return of_words if of_words.votes.any() else self._of_one_class(self.alive.copy(), has_words=False)
         sizes = np.bincount(voted[votes], minlength=len(self.number_of))
         self._sizes = Counter(dict(enumerate(sizes.tolist())))
         names = np.array(list(self.number_of), dtype=np.str_)
@@ -262,16 +261,11 @@ class LiveItems:
             counts &= self._confirmed.values
         return self._of_one_class(counts, has_words=True)
 
-    def _unlabeled(self) -> VotingState:
-        """Without labels and keywords, all living rows, so that each has its neighbors."""
-        return self._of_one_class(self.alive.copy(), has_words=False)
-
     def _of_one_class(self, votes: np.ndarray, *, has_words: bool) -> VotingState:
         return VotingState(votes, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values, has_words)
 
 
 def _with(array: GrowingArray, rows: np.ndarray, values: np.ndarray) -> GrowingArray:
-    """A copy with other values in some rows."""
     copied = array.values.copy()
     copied[rows] = values
     return GrowingArray(copied)

@@ -1,12 +1,9 @@
 """The views of a collection: rows in one or several spaces, searched exactly, changed row by row.
 
     store rows ──► map of the view ──► exact search, numbered as in the store; rows that do not vote are left out
-                                          │
-             few queries ──► every row screened, candidates measured
-             many queries ─► grouped by class once, until the next change
 
-What was learned defines the views, and does not change with the rows. A view that
-depends on labels has maps that were learned without each fold, for leave-one-out.
+What was learned defines the views, and does not change with the rows. A view that depends on labels has maps that were
+learned without each fold, for leave-one-out.
 """
 
 from __future__ import annotations
@@ -77,8 +74,7 @@ class Voters:
     votes : (n_rows,) bool
     labels : (n_rows,) class numbers; 0 where a row does not vote.
     n_classes : int
-    fold : (n_rows,) int
-        The fold that each row was in when the maps were learned; −1 for other rows.
+    fold : (n_rows,) int, the fold that each row was in when the maps were learned; −1 for other rows.
     groups : (n_rows,) int, or None
         Rows of one group are never asked about each other.
     """

@@ -3,9 +3,7 @@
     items now ──── newest event ──── … ──── event v + 1 ────► items at version v
                    its ``before``           its ``before``
 
-The cost is proportional to the events since, so recent versions are fast.
-``replayed`` goes forward from nothing and must end at the same items, which
-detects a damaged table.
+``replayed`` goes forward from nothing and must end at the same items, which detects a damaged table.
 """
 
 from __future__ import annotations
@@ -38,20 +36,13 @@ class Items:
 
     Attributes
     ----------
-    ids : (n_rows,) object
-        Strings. An id names one living item; forgotten rows may have the same.
-    labels : (n_rows,) object
-        A string, or None where there is none.
-    keywords, details : (n_rows,) object
-        A list of strings; a dict; None without any.
-    confirmed : (n_rows,) bool
-        Whether a label may count: a machine's guess has to be confirmed by a person first.
-    by : (n_rows,) object
-        The author of the label: ``person``, ``machine`` or ``import``.
-    alive : (n_rows,) bool
-        False for rows that were forgotten. Their numbers are never used again.
-    version : int
-        The last event that is included.
+    ids : (n_rows,) object, strings. An id names one living item; forgotten rows may have the same.
+    labels : (n_rows,) object, a string, or None where there is none.
+    keywords, details : (n_rows,) object, a list of strings; a dict; None without any.
+    confirmed : (n_rows,) bool, whether a label may count: a machine's guess has to be confirmed by a person first.
+    by : (n_rows,) object, the author of the label: ``person``, ``machine`` or ``import``.
+    alive : (n_rows,) bool, False for rows that were forgotten. Their numbers are never used again.
+    version : the last event that is included.
     """
 
     ids: np.ndarray
@@ -105,12 +96,6 @@ def replayed(events: Iterable[Event]) -> Items:
     return _as_items(columns, version)
 
 
-def check_reach(event: Event, n_rows: int) -> None:
-    """Refuse an event about rows that do not exist."""
-    if event.rows and max(event.rows) >= n_rows:
-        raise not_as_written(f"event {event.number}", f"it is about row {max(event.rows)}, and there are {n_rows:,}")
-
-
 def different(ours: Items, theirs: Items) -> list[int]:
     """Rows that differ, including those that only one has."""
     n = min(len(ours), len(theirs))
@@ -136,7 +121,6 @@ def add_items(database: Database, rows: list[int], columns: dict[str, list[Any]]
 
 
 def _values(n_rows: int, n_columns: int) -> str:
-    """A table of parameters in SQL."""
     line = ", ".join("?" * n_columns)
     return f"(VALUES ({'), ('.join([line] * n_rows)}))"
 
@@ -170,7 +154,9 @@ def _current_columns(database: Database) -> dict[str, list[Any]]:
 def _put(columns: dict[str, list[Any]], event: Event, columns_before: dict[str, Any]) -> None:
     if not event.rows:
         return
-    check_reach(event, len(columns["id"]))
+    if max(event.rows) >= len(columns["id"]):
+        why = f"it is about row {max(event.rows)}, and there are {len(columns['id']):,}"
+        raise not_as_written(f"event {event.number}", why)
     for name, values in columns_before.items():
         column = columns[name]
         for row, value in zip(event.rows, values, strict=True):

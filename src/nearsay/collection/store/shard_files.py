@@ -4,10 +4,8 @@
           shards/000000000000-….npy   shards/000000065536-….npy   table ``tail``
           read-only memory maps, opened when first used           one BLOB per row
 
-A shard is written under a name not yet in the database, synced, and its folder
-synced. Only then a transaction names it, with its checksum. So a crash leaves
-either a shard that counts or an unreferenced file, and the next writer
-removes the latter.
+A shard is written and synced before a transaction names it, with its checksum: a crash leaves a shard that counts, or a
+file that nothing names, which the next writer removes.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@
         writer.lock            the process that writes
 
     check ──► write and sync new files ──► one transaction: event + items + names of the files ──► event number
-              (bulk, seal, keep)           synced before it returns
 
-Files that were written before the transaction are garbage until it is committed:
-a crash at any moment leaves all of the change or nothing of it.
+Files that no transaction has named are garbage: a crash at any moment leaves all of the change or nothing of it.
 """
 
 from __future__ import annotations
@@ -71,12 +69,9 @@ class Store(ReadableStore):
 
     Attributes
     ----------
-    path : Path
-        The folder.
-    n_columns : int
-        Columns of every vector.
-    read_only : bool
-        Whether this store only reads; it then sees what the writer has acknowledged so far.
+    path : the folder.
+    n_columns : columns of every vector.
+    read_only : whether this store only reads; it then sees what the writer has acknowledged so far.
 
     >>> import tempfile
     >>> store = Store.create(Path(tempfile.mkdtemp()) / "leaves", n_columns=2)
@@ -174,16 +169,12 @@ class Store(ReadableStore):
 
         Parameters
         ----------
-        ids : list of str
-            New ones, each once. The id of a forgotten item may be used again, for a new row.
-        X : (n, n_columns)
-            Numbers up to 1e30, kept as float32.
+        ids : new ones, each once. The id of a forgotten item may be used again, for a new row.
+        X : (n, n_columns) numbers up to 1e30, kept as float32.
         labels, keywords, details
             One per item, or None: a string; a list of strings; a dict of JSON values such as a path.
-        by : "person", "machine" or "import"
-            The kind of author; ``who`` may name them.
-        confirmed : bool
-            False for a machine's guess that a person has to confirm first.
+        by : the kind of author; ``who`` may name them.
+        confirmed : False for a machine's guess that a person has to confirm first.
         """
         ids = checked_ids(ids)
         n = len(ids)
@@ -255,8 +246,7 @@ class Store(ReadableStore):
         Parameters
         ----------
         event : its number, optional
-        sure : bool
-            Needed for an undo that removes more than one item; ``NotSure`` otherwise.
+        sure : needed for an undo that removes more than one item; ``NotSure`` otherwise.
         """
         by, who = checked_author(by, who)
         with self._writing(), self._database.transaction():
@@ -327,7 +317,6 @@ class Store(ReadableStore):
             return sealed[-1].end - first
 
     def _change(self, kind: str, ids: Sequence[str], given: dict[str, Any], by: str, who: str) -> int:
-        """Set columns of living items, in one event."""
         ids = checked_ids(ids)
         by, who = checked_author(by, who)
         after = _columns(len(ids), given)

@@ -29,8 +29,7 @@ class AccuracySpecificityDisplay(drawing.Display):
     ----------
     curves, published : dict of method: (accuracy, normalized gain)
         Pairs of (n_points,).
-    target : float or None
-        The required accuracy.
+    target : the required accuracy.
     at_target : dict of method: (accuracy, normalized gain)
         The most specific point with an accuracy of at least ``target``, for methods that have one.
 
@@ -67,7 +66,7 @@ class AccuracySpecificityDisplay(drawing.Display):
             As in ``from_curves``.
         """
         curves = {}
-        for method, one in drawing.estimators_by_method(estimator).items():
+        for method, one in drawing.by_method(estimator, type(estimator).__name__).items():
             hedged = drawing.check_hedged(one)
             p_leaf = drawing.leaf_probabilities(hedged, X)
             curves[method] = measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule_)
@@ -117,8 +116,7 @@ class AccuracySpecificityDisplay(drawing.Display):
         curves : {method: AccuracyCurve or (accuracy, normalized gain)}
             All operating points of a rule, as ``HedgedClassifier.curve()`` gives them, or any points, drawn in
             the order in which they come. One point is a mark without a line.
-        published : {name: (accuracy, normalized gain)}, optional
-            Points from elsewhere, drawn as hollow marks.
+        published : {name: (accuracy, normalized gain)}, optional; points from elsewhere, drawn as hollow marks.
         target : float, optional
             A required accuracy: drawn as a line, with a mark at each method's most specific point that reaches it.
         ax : matplotlib axes, optional

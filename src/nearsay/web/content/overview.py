@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
+from nearsay.collection.information import label_figures
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import CLASSES, TYPICAL, RowLabels, row_labels
+from nearsay.web.content.item_filters import CLASSES, TYPICAL, row_labels
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, as_listed
 
@@ -20,21 +19,10 @@ COUNTED_UP_TO = 20_000
 WAIT = 0.1
 
 
-def figures(labels: RowLabels) -> dict[str, Any]:
-    """How many items have a label, a confirmed one, none; and how many labels there are."""
-    labeled = labels.alive & (labels.numbers >= 0)
-    return {
-        "n_items": int(np.count_nonzero(labels.alive)),
-        "n_labeled": int(np.count_nonzero(labeled)),
-        "n_waiting": int(np.count_nonzero(labeled & ~labels.confirmed)),
-        "n_classes": int(np.count_nonzero(labels.counts)),
-    }
-
-
 def overview_of(served: ServedCollection, caches: PageCaches) -> dict[str, Any]:
     """Figures, typical items, accuracy in past cases, and what to do next; ``counting`` while some of it is counted."""
     collection, labels = served.collection, row_labels(served.collection)
-    known = figures(labels)
+    known: dict[str, Any] = {**label_figures(labels.numbers, labels.alive, labels.confirmed)}
     known["n_keywords"] = sum(map(bool, islice(collection.items.columns["keywords"], COUNTED_UP_TO)))
     learned = collection.learned
     # What needs something learned is not begun here: learning may take long, and holds up everybody.
@@ -73,7 +61,6 @@ def _number(cache: BackgroundCache[Any]) -> int | None:
 
 
 def _strip(served: ServedCollection, typical: Sequence[tuple[str | None, int, list[int]]]) -> list[dict[str, Any]]:
-    """Typical items as they are shown."""
     strip: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
     for label, n, rows in typical:

@@ -57,8 +57,7 @@ class ServedCollection:
 
     Parameters
     ----------
-    collection : LiveCollection
-        Open for writing where corrections are to be accepted.
+    collection : open for writing where corrections are to be accepted.
     """
 
     def __init__(self, collection: LiveCollection) -> None:
@@ -285,7 +284,6 @@ class ServedCollection:
         return answers
 
     def _answer_vectors(self, queries: Sequence[np.ndarray], options: tuple[float, bool]) -> list[dict[str, Any]]:
-        """Answers to several vectors from one search."""
         return [as_shown(answer) for answer in self.collection.label(np.vstack(queries), **self._options(*options))]
 
     def _options(self, accuracy: float, slider: bool) -> dict[str, Any]:

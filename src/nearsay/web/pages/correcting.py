@@ -63,7 +63,7 @@ def _change_and_ask(
         return {**result, "see": "/ask"}
     answers = _before_and_after(before, after)
     change = {"event": result["event"], "query": subject, "item": [result["before"], result["after"]], **answers}
-    questions.remember_change(change, after)
+    questions.changes.put(change["event"], (change, after))
     return {**result, "answers": answers, "see": f"/ask?{urlencode({**subject, 'event': result['event']})}"}
 
 

@@ -33,7 +33,7 @@ async def keep(request: Request) -> Response:
     label = label_of(fields)
     content = None if question.picture is None else questions.content(question.key)
     id, event = await served.run(keep_question, served, question, content, label, author_of(request))
-    questions.remember_kept(event, id)
+    questions.kept.put(event, id)
     return done(request, f"/ask?{urlencode({'id': id, 'event': event})}", {"id": id, "event": event, "label": label})
 
 

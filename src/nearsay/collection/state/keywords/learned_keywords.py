@@ -1,11 +1,8 @@
 """Learned keyword prediction of a collection: a view in which items with similar words are near, and calibrated votes.
 
-    learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
-             held-out items ──► how votes of neighbors become probabilities
-    answer:  the nearest items in that view now ──► their words, by distance ──► a probability each
-
-Views and weights stay as they were learned; the neighbors and their words follow every
-change.
+learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
+         held-out items ──► how votes of neighbors become probabilities
+answer:  the nearest items in that view now ──► their words, by distance ──► a probability each
 """
 
 from __future__ import annotations
@@ -177,7 +174,6 @@ def _past_pairs(
 
 
 def _holds(keywords: csr_array, lines: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Whether each line has each word."""
     n_words = keywords.shape[1]
     known = np.repeat(np.arange(keywords.shape[0]), np.diff(keywords.indptr)) * n_words + keywords.indices
     return np.isin(lines.astype(np.int64) * n_words + words, known)
@@ -233,12 +229,10 @@ class KeywordState:
     Parameters
     ----------
     learned : LearnedKeywords
-    gives : (n_rows,) bool
-        The rows that pass their keywords on.
+    gives : (n_rows,) bool, the rows that pass their keywords on.
     keywords : the keywords of every row.
     all_rows : function that gives all rows.
-    before : KeywordState of an earlier version, optional
-        What did not change is reused.
+    before : KeywordState of an earlier version, optional; what did not change is reused.
     groups : (n_rows,) int, or None
         Rows of one group are never asked about each other.
     """
