@@ -9,11 +9,11 @@ A classifier holds one, and adds how rows are given and handed out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,15 +33,11 @@ from nearsay.posterior.views.views import with_further
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
 
+if TYPE_CHECKING:
+    from nearsay.posterior.choice.nested import NestedFits
+
 # So many of the forest's neighbors are shown, or as many as are shown otherwise.
 FEWEST_OF_FOREST = 5
-
-
-class NestedAnswers(Protocol):
-    """Answers to past cases by models that were chosen and learned without them."""
-
-    @property
-    def answers(self) -> Sequence[tuple[np.ndarray, np.ndarray]]: ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,7 +77,7 @@ class FittedModel:
     priors: Priors | None = None
     order: np.ndarray | None = None
     rows_by_k: Mapping[int, np.ndarray] = field(default_factory=dict)
-    nested: NestedAnswers | None = None
+    nested: NestedFits | None = None
     k_curve: Any = None
     choices: Any = None
     summary: Any = None

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from nearsay.posterior.row_weights import RowWeights
 from nearsay.posterior.views.model_beside import held_out_of_rows
 from nearsay.search.shards import ShardedRows
 
+if TYPE_CHECKING:
+    from nearsay.posterior.choice.fitting import FitOptions
+    from nearsay.posterior.fused_model import FusedOptions
+
 # Choosing again takes twice as long as choosing once with three folds, four times with five.
 NESTED_FOLDS = 3
 # With more rows the choice is hardly too optimistic; fewer have nothing to choose by.
@@ -34,40 +38,8 @@ NESTED_BELOW, NESTED_FROM = 2000, 20
 MOST_PAIRS = 100_000  # of a row and a class
 
 
-class ModelOptions(Protocol):
-    """What a model is fitted with: ``FitOptions``, or those of feature groups."""
-
-    @property
-    def n_neighbors(self) -> Any:
-        """How many neighbors vote, or "auto"."""
-        ...
-
-    @property
-    def nests(self) -> bool:
-        """Whether past cases choose so much that they are judged by choices made without them."""
-        ...
-
-    def in_memory(self) -> ModelOptions:
-        """The same for rows in memory."""
-        ...
-
-    def take(self, X: Any, rows: np.ndarray, held: np.ndarray) -> Any:
-        """Some of the rows; of distances, those to the rows that are held."""
-        ...
-
-    def fit(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None,
-        beside_proba: Sequence[Any] | None = None,
-        groups: np.ndarray | None = None,
-    ) -> FittedModel: ...
-
-
 def fit_nested(
-    options: ModelOptions,
+    options: FitOptions | FusedOptions,
     X: Any,
     labels: np.ndarray,
     classes: np.ndarray,
@@ -114,7 +86,7 @@ class NestedFits:
     groups : (n_rows,) rows of one group are in one third, and are never asked about each other; or None.
     """
 
-    options: ModelOptions
+    options: FitOptions | FusedOptions
     X: Any
     labels: np.ndarray
     classes: np.ndarray
