@@ -91,15 +91,13 @@ class KeywordCalibration:
 
     def proba(self, scores: Sequence[np.ndarray]) -> np.ndarray:
         """The probability of every word: (n_rows, n_words)."""
-        probability: np.ndarray = expit(self.slopes * self._logits(scores) + self.shifts)
-        return probability
+        return expit(self.slopes * self._logits(scores) + self.shifts)
 
     def losses(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
         """The log loss of every row, over all words: (n_rows,)."""
         logits = self.slopes * self._logits(scores) + self.shifts
         has_logits = np.asarray(keywords.multiply(logits).sum(axis=1)).ravel()
-        losses: np.ndarray = np.logaddexp(0.0, logits).sum(axis=1) - has_logits
-        return losses
+        return np.logaddexp(0.0, logits).sum(axis=1) - has_logits
 
     def past(self, scores: Sequence[np.ndarray], keywords: csr_array, groups: np.ndarray | None = None) -> np.ndarray:
         """Cross-validated probabilities of the training rows: the word sigmoids are those of other folds.

@@ -93,8 +93,7 @@ class ColumnView:
         return cls(name, divisors)
 
     def columns(self, X: np.ndarray) -> np.ndarray:
-        columns: np.ndarray = SHAPED[self.name](X) / self.divisors
-        return columns
+        return SHAPED[self.name](X) / self.divisors
 
 
 class KeywordColumns(TransformerMixin, BaseEstimator):

@@ -122,8 +122,7 @@ class Worth:
         array([[ 3.05, 21.5 ]])
         """
         p = np.asarray(p, dtype=np.float64)
-        worth: np.ndarray = (p - self.precision) / self.given + self.recall_weight * p / self.had
-        return worth
+        return (p - self.precision) / self.given + self.recall_weight * p / self.had
 
 
 def measures_by_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: int) -> list[dict[str, float]]:

@@ -137,5 +137,4 @@ def as_met(values: np.ndarray) -> np.ndarray:
     array([0, 0, 1, 2, 1])
     """
     _, first, number = np.unique(values, return_index=True, return_inverse=True)
-    numbers: np.ndarray = np.argsort(np.argsort(first))[number]
-    return numbers
+    return np.argsort(np.argsort(first))[number]

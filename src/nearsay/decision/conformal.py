@@ -230,8 +230,7 @@ class ConformalClassifier(AroundClassifier):
         """The score of the true class of each row; labels are places among ``classes_``."""
         if self._node_sets is not None:
             return self._node_sets.true_scores(p, labels)
-        scores: np.ndarray = SCORES[self.conformity_score](p)[np.arange(len(labels)), labels]
-        return scores
+        return SCORES[self.conformity_score](p)[np.arange(len(labels)), labels]
 
     def _read_strata(self, strata: Any, calibration: Calibration, labels: Any) -> None:
         self.strata_, self._stratum = None, np.zeros(len(self._labels), np.int64)
@@ -287,8 +286,7 @@ class ConformalClassifier(AroundClassifier):
                 f"No calibration row is of the stratum {names[places < 0].tolist()[0]!r}: nothing is promised for it."
                 f" Known strata: {', '.join(map(str, self.strata_[:MOST_NAMES].tolist()))}."
             )
-        by_row: np.ndarray = self.thresholds_[places]
-        return by_row
+        return self.thresholds_[places]
 
     def _ranked(self, p: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The nodes of each set, the most probable first, and their probabilities; −1 where a set has fewer."""

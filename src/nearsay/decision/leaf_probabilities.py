@@ -37,8 +37,7 @@ def _by_leaf(p: np.ndarray, n_leaves: int, class_nodes: np.ndarray, leaf_mass: A
     if np.array_equal(class_nodes, np.arange(n_leaves)):
         return p
     if class_nodes.max() >= n_leaves:  # a class is an inner node
-        shared_out: np.ndarray = p @ leaf_mass
-        return shared_out
+        return p @ leaf_mass
     ordered = np.zeros((len(p), n_leaves))
     put_in_order(p, class_nodes, ordered)
     return ordered

@@ -111,8 +111,7 @@ class Preprocessing:
         filtered = pillow.Resampling[self.resampling.upper()]
         sized = np.asarray(pillow.fromarray(pixels).resize((width, height), filtered, box=box), dtype=np.float32)
         mean, std = (np.array(channels, dtype=np.float32) for channels in (self.mean, self.std))
-        prepared: np.ndarray = (sized / np.float32(255) - mean) / std
-        return prepared
+        return (sized / np.float32(255) - mean) / std
 
 
 def middle(height: int, width: int, to_height: int, to_width: int) -> tuple[float, float, float, float]:
@@ -181,8 +180,7 @@ class Encoder(ABC):
         )
 
     def __call__(self, image: Any) -> np.ndarray:
-        vector: np.ndarray = self.encode([image])[0]
-        return vector
+        return self.encode([image])[0]
 
     def __repr__(self) -> str:
         height, width = self._preprocessing.size
@@ -223,8 +221,7 @@ def mean_over_places(outputs: np.ndarray, layout: str = "NCHW") -> np.ndarray:
     if outputs.ndim == 2:
         return np.ascontiguousarray(outputs, dtype=np.float32)
     places = (2, 3) if outputs.ndim == 4 and layout == "NCHW" else tuple(range(1, outputs.ndim - 1))
-    means: np.ndarray = outputs.mean(axis=places, dtype=np.float64).astype(np.float32)
-    return means
+    return outputs.mean(axis=places, dtype=np.float64).astype(np.float32)
 
 
 def as_layout(layout: Any) -> str:

@@ -205,8 +205,7 @@ class _Classes:
         """The pairs of two groups."""
         if self._groups is None:
             return places
-        kept: np.ndarray = places[self._groups[places[:, 0]] != self._groups[places[:, 1]]]
-        return kept
+        return places[self._groups[places[:, 0]] != self._groups[places[:, 1]]]
 
     def some_similar(self, n: int, random: np.random.RandomState) -> np.ndarray:
         """(n, 2) places, the same number for every class of two rows or more."""

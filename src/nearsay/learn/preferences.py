@@ -136,8 +136,7 @@ def draw_preferences(
 
     def alike(row: int) -> np.ndarray:
         """Where the rows of its group are, itself among them."""
-        left_out: np.ndarray = np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
-        return left_out
+        return np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
 
     def draw_block(rows: slice) -> list[np.ndarray]:
         agreements = agreement(Y[rows], Y)

@@ -54,8 +54,7 @@ def left_out(search: Any, k: int, rows: np.ndarray, groups: np.ndarray | None = 
     ``search`` is anything with ``leave_one_out(k, rows=…)``; without groups it is asked as it is.
     """
     if groups is None:
-        table: NeighborTable = search.leave_one_out(k, rows=rows)
-        return table
+        return search.leave_one_out(k, rows=rows)
     most = len(groups) - 1
     return nearest_of_other_groups(
         lambda n, some: search.leave_one_out(min(n, most), rows=rows[some]), groups[rows], groups, k

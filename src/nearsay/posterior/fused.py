@@ -154,8 +154,7 @@ class FusedClassifier(ModelEstimator):
     @property
     def views_(self) -> list[View]:
         """The groups that are used, each with its metric."""
-        views: list[View] = self.model_.views.views
-        return views
+        return self.model_.views.views
 
     @property
     def exponents_(self) -> np.ndarray:
@@ -165,8 +164,7 @@ class FusedClassifier(ModelEstimator):
     @property
     def posterior_(self) -> Fusion:
         """The fitted posteriors of all groups."""
-        fusion: Fusion = self.model_.posterior
-        return fusion
+        return self.model_.posterior
 
     @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
@@ -275,8 +273,7 @@ def _standardized(X: np.ndarray) -> np.ndarray:
     n_known = np.count_nonzero(~np.isnan(X), axis=0)
     centered = np.nan_to_num(X - np.nansum(X, axis=0) / np.maximum(n_known, 1))
     spread = centered.std(axis=0)
-    standardized: np.ndarray = centered / np.where(spread > 0, spread, 1.0)
-    return standardized
+    return centered / np.where(spread > 0, spread, 1.0)
 
 
 def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:

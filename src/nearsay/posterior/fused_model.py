@@ -111,8 +111,7 @@ class FusedModel(FittedModel):
             log_frequencies(view.labeled_.labels, n_classes, None if self.weights is None else self.weights[view.rows_])
             for view in self.views.views
         ]
-        brought: np.ndarray = (has_group * self.posterior.exponents_) @ np.stack(of_groups)
-        return brought
+        return (has_group * self.posterior.exponents_) @ np.stack(of_groups)
 
     def _left_out_by_this(self, at_once: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         tables: Any = self.leave_one_out(self.judged)  # type: ignore[arg-type]
@@ -147,8 +146,7 @@ class FusedModel(FittedModel):
         fusion = self.posterior.over(labels, views.has_class, weights)
         model = replace(self, views=views, labels=labels, weights=weights, posterior=fusion)
         tables = model.leave_one_out(rows)
-        p: np.ndarray = model.settled(fusion.proba_without(tables, rows), tables)
-        return p
+        return model.settled(fusion.proba_without(tables, rows), tables)
 
 
 @dataclass(frozen=True)

@@ -86,13 +86,11 @@ class FittedModel:
 
     def query(self, X: Any) -> NeighborTable:
         """The neighbors of queries that were checked."""
-        table: NeighborTable = self.views.query(X, self.n_neighbors, self.members)
-        return table
+        return self.views.query(X, self.n_neighbors, self.members)
 
     def leave_one_out(self, rows: np.ndarray) -> NeighborTable:
         """The neighbors of some rows among the others."""
-        table: NeighborTable = self.views.leave_one_out(self.n_neighbors, self.members, rows)
-        return table
+        return self.views.leave_one_out(self.n_neighbors, self.members, rows)
 
     # ------------------------------------------------------------ probabilities
 
@@ -229,10 +227,7 @@ class FittedModel:
         if not self.posterior.needs_past_cases:
             return None, None
         every_row = not self.posterior.takes_rows
-        cases: tuple[NeighborTable, np.ndarray | None] = self.past.judged(
-            self.n_neighbors, self.members, every_row=every_row
-        )
-        return cases
+        return self.past.judged(self.n_neighbors, self.members, every_row=every_row)
 
     def _put_in_other_choices(self, p: np.ndarray, rows: np.ndarray | None, *, recorded: bool = False) -> None:
         """Replace, in place, the answers to past cases for which other settings are chosen without them.
@@ -291,8 +286,7 @@ class FittedModel:
 
     def novelty_of(self, table: NeighborTable, p: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
         """How unusual each query is: (n_queries,); with ``classes``, among rows of the class of each."""
-        novelty: np.ndarray = self.novelty.of(table, p.max(axis=1), past_sureness=self.past_sureness, classes=classes)
-        return novelty
+        return self.novelty.of(table, p.max(axis=1), past_sureness=self.past_sureness, classes=classes)
 
     def past_sureness(self) -> np.ndarray:
         """The largest probability of each row that is sampled for novelty, answered by the others."""
@@ -301,8 +295,7 @@ class FittedModel:
 
     def forest_neighbors(self, X: Any) -> NeighborTable | None:
         """As many rows as are shown whose votes the forest's answers are made of; None without a forest."""
-        neighbors: NeighborTable | None = self.views.forest_neighbors(X, max(self.n_neighbors, FEWEST_OF_FOREST))
-        return neighbors
+        return self.views.forest_neighbors(X, max(self.n_neighbors, FEWEST_OF_FOREST))
 
     def evidence(
         self,
@@ -344,5 +337,4 @@ class FittedModel:
 def _contested(on_gpu: Any) -> np.ndarray:
     """Numbers of the queries for which several classes are equally probable."""
     several = (on_gpu == on_gpu.amax(dim=1, keepdim=True)).sum(dim=1) > 1
-    queries: np.ndarray = several.nonzero()[:, 0].cpu().numpy()
-    return queries
+    return several.nonzero()[:, 0].cpu().numpy()

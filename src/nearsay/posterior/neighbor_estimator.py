@@ -151,8 +151,7 @@ class ModelEstimator(ClassifierMixin, BaseEstimator):
         return self.rows_.proba_of_each(model.left_out_proba(), lambda X: model.proba(model.query(X)))
 
     def _names(self, numbers: np.ndarray) -> np.ndarray:
-        names: np.ndarray = self.classes_[numbers]
-        return names
+        return self.classes_[numbers]
 
 
 class NeighborEstimator(ModelEstimator):

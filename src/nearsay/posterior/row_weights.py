@@ -52,8 +52,7 @@ class RowWeights:
     @property
     def relative(self) -> np.ndarray:
         """The weights with a mean of 1."""
-        relative: np.ndarray = self.in_rows(self.values)
-        return relative
+        return self.in_rows(self.values)
 
     def in_rows(self, sums: Any) -> Any:
         """How many rows of the usual weight some sums of weights stand for.

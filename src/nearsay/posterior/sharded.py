@@ -160,8 +160,7 @@ class ShardedClassifier(NeighborEstimator):
     def left_out_numbers(self) -> np.ndarray:
         """Numbers of the rows that ``left_out_blocks`` answers, in order: all but those that are removed."""
         check_is_fitted(self)
-        numbers: np.ndarray = self.shards_.live_numbers
-        return numbers
+        return self.shards_.live_numbers
 
     def left_out_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities) of all rows, each answered by the others, never all in memory.

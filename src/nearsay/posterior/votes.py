@@ -22,8 +22,7 @@ def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
     >>> neighbor_labels(table, np.array([7, 8, 9]))
     array([[ 9,  7, -1]])
     """
-    classes: np.ndarray = np.where(table.indices >= 0, labels[table.indices], -1)
-    return classes
+    return np.where(table.indices >= 0, labels[table.indices], -1)
 
 
 def count_votes(classes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> np.ndarray:
@@ -81,8 +80,7 @@ def lift(scores: np.ndarray, best: np.ndarray) -> None:
 
 
 def _first_class(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
-    first: np.ndarray = tied.argmax(axis=1)
-    return first
+    return tied.argmax(axis=1)
 
 
 def _nearest_neighbor(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
@@ -90,14 +88,12 @@ def _nearest_neighbor(tied: np.ndarray, table: NeighborTable, labels: np.ndarray
     query = np.arange(len(classes))
     is_tied = (classes >= 0) & tied[query[:, None], classes]
     # A posterior may put classes first that no neighbor has; class order is all that is left then.
-    chosen: np.ndarray = np.where(is_tied.any(axis=1), classes[query, is_tied.argmax(axis=1)], tied.argmax(axis=1))
-    return chosen
+    return np.where(is_tied.any(axis=1), classes[query, is_tied.argmax(axis=1)], tied.argmax(axis=1))
 
 
 def _drawn_by_lot(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
     lots = lot(neighborhood_numbers(table, seed)[:, -1:], np.arange(tied.shape[1]).astype(np.uint64))
-    drawn: np.ndarray = np.where(tied, lots, np.iinfo(np.uint64).max).argmin(axis=1)
-    return drawn
+    return np.where(tied, lots, np.iinfo(np.uint64).max).argmin(axis=1)
 
 
 TIE_RULES: dict[str, Callable[[np.ndarray, NeighborTable, np.ndarray, int], np.ndarray]] = {

@@ -111,9 +111,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         """The components of each row: (n_rows, n_components)."""
         check_is_fitted(self, "mean_distance_")
         rows = as_rows(X, width=self.n_features_in_)
-        columns: np.ndarray = self._nearness(self.landmarks_.distances(rows)) @ self._components
-        return columns
+        return self._nearness(self.landmarks_.distances(rows)) @ self._components
 
     def _nearness(self, distances: np.ndarray) -> np.ndarray:
-        nearness: np.ndarray = np.exp(-self.sharpness * distances / self.mean_distance_)
-        return nearness
+        return np.exp(-self.sharpness * distances / self.mean_distance_)

@@ -75,8 +75,7 @@ class VoteRecord:
         n_sizes = self.has.shape[1]
         with_word = prior * (smoothing + self.has) / (smoothing * n_sizes + n_has)
         without = (1 - prior) * (smoothing + self.lacks) / (smoothing * n_sizes + n_lacks)
-        share: np.ndarray = with_word / (with_word + without)
-        return share
+        return with_word / (with_word + without)
 
 
 def votes_for_words(indices: np.ndarray, keywords: csr_array) -> np.ndarray:
@@ -155,8 +154,7 @@ class MLkNN(BaseEstimator):
         queries = as_rows(X, width=self.n_features_in_)
         if self._index is not None:
             return self._index.query(queries, self.n_neighbors)
-        table: NeighborTable = self.base_.neighbors(queries, self.n_neighbors)
-        return table
+        return self.base_.neighbors(queries, self.n_neighbors)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability that each query has each word: (n_queries, n_words)."""

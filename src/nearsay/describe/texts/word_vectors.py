@@ -117,8 +117,7 @@ class WordVectors(BaseEstimator):
         return np.concatenate([unit_length(self._weighted(self._counts(texts[b])) @ self.components_) for b in blocks])
 
     def __call__(self, text: str) -> np.ndarray:
-        vector: np.ndarray = self.encode([text])[0]
-        return vector
+        return self.encode([text])[0]
 
     @cached_property
     def _counters(self) -> list[CountVectorizer]:

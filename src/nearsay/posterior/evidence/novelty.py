@@ -215,8 +215,7 @@ class Novelty:
 
     @staticmethod
     def _scores(signs: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        scores: np.ndarray = ((signs - center) / scale).sum(axis=1)
-        return scores
+        return ((signs - center) / scale).sum(axis=1)
 
     def _reach_of(self, neighbors: np.ndarray) -> np.ndarray:
         """How far the own ``reach``-th neighbor of each neighbor is, up to ``reach`` of them; of a missing one, NaN."""

@@ -52,8 +52,7 @@ def confusion(truth: np.ndarray, predicted: np.ndarray, n_classes: int, worth: n
 
 def _share(right: np.ndarray, cases: np.ndarray, of_all: np.ndarray | float) -> np.ndarray:
     """How often it was right; without a case as often as all are."""
-    share: np.ndarray = np.where(cases > 0, right / np.where(cases > 0, cases, 1), of_all)
-    return share
+    return np.where(cases > 0, right / np.where(cases > 0, cases, 1), of_all)
 
 
 class Confmat(Tabulated):

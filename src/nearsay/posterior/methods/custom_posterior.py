@@ -73,8 +73,7 @@ class CustomPosterior(Posterior):
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """The probabilities of the object."""
-        p: np.ndarray = self.custom.proba(self._among_known(table))
-        return p
+        return self.custom.proba(self._among_known(table))
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, by the method of the object or by folds."""
@@ -82,8 +81,7 @@ class CustomPosterior(Posterior):
             return self.proba(table)
         if self._known is not None or not hasattr(self.custom, "leave_one_out_proba"):
             return self._proba_by_folds(table, rows)
-        p: np.ndarray = self.custom.leave_one_out_proba(table, rows)
-        return p
+        return self.custom.leave_one_out_proba(table, rows)
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases by folds: how a method of the object leaves one out is not known here."""

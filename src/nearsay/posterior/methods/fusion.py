@@ -161,8 +161,7 @@ class Fusion:
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         if len(tables) == 1:  # a product of one is itself, and taking logs back and forth takes longer than all else
             (p,) = self._proba_by_group(tables)
-            one: np.ndarray = p / p.sum(axis=1, keepdims=True)
-            return one
+            return p / p.sum(axis=1, keepdims=True)
         total = np.zeros((len(tables[0]), self.n_classes_))
         for exponent, log_p in zip(self.exponents_, self._logs(tables), strict=True):
             log_p *= exponent
@@ -251,8 +250,7 @@ def left_out_folds(
 
 
 def _log(p: np.ndarray) -> np.ndarray:
-    log_p: np.ndarray = np.log(np.maximum(p, NOTHING))
-    return log_p
+    return np.log(np.maximum(p, NOTHING))
 
 
 def normalized(log_p: np.ndarray) -> np.ndarray:

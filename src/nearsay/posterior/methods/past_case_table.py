@@ -129,8 +129,7 @@ def past_cases(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None
 def is_usable(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     """Which lines of a leave-one-out table something can be learned from: (n_lines,) bool."""
     truth = labels if rows is None else labels[rows]
-    usable: np.ndarray = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
-    return usable
+    return (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
 
 
 def worth_of(rows: np.ndarray, weights: RowWeights | None) -> np.ndarray:
@@ -259,8 +258,7 @@ class Tabulated(Posterior):
         below = place.astype(np.int64)
         above = np.minimum(below + 1, self.n_voters_ - 1)
         fraction = (place - below)[:, None]
-        between: np.ndarray = (1 - fraction) * past(below) + fraction * past(above)
-        return between
+        return (1 - fraction) * past(below) + fraction * past(above)
 
     def _matching(self) -> np.ndarray:
         return matching_votes(self.n_neighbors_, self.class_size_)

@@ -411,8 +411,7 @@ class Pooled(GroupPosterior):
         """The lines that weights are learned from: of all rows that are not alone in their class, or an even choice."""
         usable = np.flatnonzero(np.bincount(self.labels_, minlength=self.n_classes_)[self.labels_[rows]] > 1)
         row_bytes = 8 * n_candidates(self.n_classes_) * self._n_features(tables)
-        teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
-        return teachers
+        return usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
 
     def _cases(self, tables: Sequence[NeighborTable], rows: np.ndarray, usable: np.ndarray) -> Cases:
         """What the weights are learned from: the ``usable`` lines, line i being about row ``rows[i]``."""

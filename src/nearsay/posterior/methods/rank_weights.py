@@ -49,8 +49,7 @@ def decreasing_weights(right: np.ndarray, worth: np.ndarray | None = None) -> np
         return np.full(n_ranks, 1 / n_ranks)
     first_j = np.arange(1, n_ranks + 1)
     mixture = best_mixture(patterns.cumsum(axis=1) / first_j, n_cases / n_cases.sum())
-    weights: np.ndarray = (mixture / first_j)[::-1].cumsum()[::-1]
-    return weights
+    return (mixture / first_j)[::-1].cumsum()[::-1]
 
 
 def best_mixture(likelihood: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -99,8 +98,7 @@ def _newton_step(likelihood: np.ndarray, share: np.ndarray, mixture: np.ndarray)
         tried = mixture + step * (target - mixture)
         p = likelihood @ tried
         if p.min() > 0 and share @ np.log(p) > here:
-            moved: np.ndarray = tried
-            return moved
+            return tried
     return mixture
 
 

@@ -78,8 +78,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
             check_that_ways_end(forest._right)
             if forest._counts.min(initial=1) < 1:
                 raise InputError("A saved forest has a row that was drawn 0 times.")
-        made: ForestClasses = forest
-        return made
+        return forest
 
     @property
     def n_rows(self) -> int:

@@ -90,8 +90,7 @@ class GaussianClasses(DirectionsModel):
         """Minus the log densities, up to what all classes have in common."""
         apart = mapped @ self._whitening @ self._factors - self._offsets
         squares = (apart * apart).reshape(len(mapped), len(self.classes_), -1)
-        far: np.ndarray = squares.sum(axis=2) / 2 + self._half_log_det
-        return far
+        return squares.sum(axis=2) / 2 + self._half_log_det
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
         columns = super()._columns(X)

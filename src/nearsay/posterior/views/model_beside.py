@@ -384,8 +384,7 @@ def held_out_of_rows(held_out: Sequence[Any] | None, rows: np.ndarray, n_rows: i
 
 def log_shares(p: np.ndarray, spread: float) -> np.ndarray:
     """The logs of probabilities, of which a share is spread evenly over all classes."""
-    log_p: np.ndarray = np.log((1 - spread) * p + spread / p.shape[1])
-    return log_p
+    return np.log((1 - spread) * p + spread / p.shape[1])
 
 
 def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:

@@ -33,8 +33,7 @@ def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
     squares = np.einsum("ij,ij->j", directions, directions)
     spread = squares > n_rows * np.finfo(np.float64).eps * squares.max(initial=0.0)
     spread[:1] = True
-    basis: np.ndarray = np.linalg.qr(directions[:, spread])[0]
-    return basis
+    return np.linalg.qr(directions[:, spread])[0]
 
 
 def leading_vectors(S: np.ndarray, n_vectors: int) -> np.ndarray:

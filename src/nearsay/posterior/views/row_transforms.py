@@ -273,16 +273,14 @@ class ClassSpread:
         """(n_columns, n_columns)"""
         if large_margin:
             start = self.factor(power, pull)
-            apart: np.ndarray = start @ large_margin_map(self._X @ start, self._labels)
-            return apart
+            return start @ large_margin_map(self._X @ start, self._labels)
         whitened: np.ndarray = self._vectors * self._values ** (-power / 2)
         if not pull or self._labels.max(initial=0) == 0:
             return whitened
         M = whitened @ whitened.T
         if power not in self._pulls:
             self._pulls[power] = pulling_metric(self._X, self._labels, like=M)
-        lower: np.ndarray = cholesky(M + pull * self._pulls[power], lower=True)
-        return lower
+        return cholesky(M + pull * self._pulls[power], lower=True)
 
 
 def _some(X: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

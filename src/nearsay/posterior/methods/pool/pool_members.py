@@ -51,8 +51,7 @@ class TaughtFold:
         scores -= scores.max(axis=1, keepdims=True)
         p = np.exp(scores)
         p_true = p[np.arange(len(cases)), cases.truth] / p.sum(axis=1)
-        loss: np.ndarray = -np.log((1 - failure) * p_true + failure / n_classes)
-        return loss
+        return -np.log((1 - failure) * p_true + failure / n_classes)
 
     @property
     def worth(self) -> np.ndarray:
