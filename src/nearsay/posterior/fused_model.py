@@ -13,7 +13,7 @@ from nearsay.core.arrays import evenly, row_blocks
 from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior, judged_among
+from nearsay.posterior.base import Posterior, judged_among
 from nearsay.posterior.choice.candidate_views import is_auto_metric, views_to_try
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
 from nearsay.posterior.choice.fitting import FitOptions
@@ -27,6 +27,7 @@ from nearsay.posterior.choice.model_choice import (
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, log_frequencies
@@ -220,7 +221,7 @@ class FusedOptions:
         )
         if self.fusion == "pool":
             return posteriors
-        factors = {name: make for name, make in posteriors.items() if not isinstance(make(), GroupPosterior)}
+        factors = {name: make for name, make in posteriors.items() if not isinstance(make(), Pooled)}
         if not factors:
             raise InputError('The posterior "pooled" takes all feature groups at once. Pass fusion="pool".')
         return factors

@@ -20,11 +20,11 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior
 from nearsay.posterior.evidence.evidence import Evidence, evidence
 from nearsay.posterior.evidence.model_answers import model_answers
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.named import name_of
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.row_weights import GivenRows, RowWeights
@@ -278,7 +278,7 @@ class FittedModel:
         posterior.weights = weights
         posterior = posterior.over(labels, len(self.classes), np.arange(len(labels)))
         p = posterior.proba(table)
-        if isinstance(posterior, GroupPosterior):
+        if isinstance(posterior, Pooled):
             p = posterior.without_the_case(p, [table], rows)
         return replace(self, posterior=posterior, labels=labels).settled(p, table)
 

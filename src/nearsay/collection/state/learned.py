@@ -35,7 +35,7 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.sets.class_scores import threshold
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
 from nearsay.posterior.choice.nested import fit_nested
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
@@ -43,6 +43,7 @@ from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.evidence.records import Records
 from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
 from nearsay.posterior.row_weights import GivenRows
@@ -338,7 +339,7 @@ class LiveModel(FittedModel):
                 p = self.counted.leave_one_out_proba(among, self.place[rows[part]])
             else:
                 p = self.posterior.proba(table)
-            if isinstance(self.posterior, GroupPosterior):
+            if isinstance(self.posterior, Pooled):
                 p = self.posterior.without_the_case(p, [table], rows[part])
             yield part, table, self.settled(p, table)
 

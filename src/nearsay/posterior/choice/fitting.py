@@ -20,7 +20,7 @@ from nearsay.core.steps import Steps
 from nearsay.data.content_order import content_order
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, FRESH, GroupPosterior, Posterior, folds_by, judged_among
+from nearsay.posterior.base import FOLDS_LEFT_OUT, FRESH, Posterior, folds_by, judged_among
 from nearsay.posterior.choice.candidate_views import (
     AUTO_METRICS,
     is_auto_metric,
@@ -274,7 +274,7 @@ class ModelFit:
         """All transforms worth a try for "auto"; otherwise, where open, columns of one scale, and whitened ones."""
         metric = self.options.metric
         if is_auto_metric(metric):
-            pools = any(isinstance(make(), GroupPosterior) for make in self.posteriors.values())
+            pools = any(isinstance(make(), Pooled) for make in self.posteriors.values())
             large_margin = metric == AUTO_METRICS[1]
             transforms = transforms_to_try(self.X, self.labels, large_margin=large_margin) if pools else []
             return [*transforms, *self._value_differences()] if pools else []

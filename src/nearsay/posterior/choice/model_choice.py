@@ -22,7 +22,7 @@ import numpy as np
 from nearsay.core.arrays import evenly
 from nearsay.core.steps import Steps
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS, GroupPosterior, Posterior
+from nearsay.posterior.base import FOLDS, Posterior
 from nearsay.posterior.choice.choices import CandidateScore, Choices, merits
 from nearsay.posterior.choice.k_curve import DIGITS
 from nearsay.posterior.choice.summary import MemberSummary, PoolSummary
@@ -143,7 +143,7 @@ class Chooser:
         k = self.ks[len(self.ks) // 2]
         alone = self._views_of_each_distance()
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
-        pools_all = isinstance(self.posteriors[expected](), GroupPosterior)
+        pools_all = isinstance(self.posteriors[expected](), Pooled)
         learned = tuple(key for key, view in self.views.items() if view.knows_labels)
         best = ModelCandidate(expected, k, (*sum(alone, ()), *learned) if pools_all else alone[0])
         if pools_all and JOINT in self.views:  # which has all distances, so that one is enough for the groups
@@ -167,7 +167,7 @@ class Chooser:
         shown = self.view_to_show()
         k, lead = shown.n_neighbors, shown.posterior
         expected = shown
-        if isinstance(self.posteriors[lead](), GroupPosterior):
+        if isinstance(self.posteriors[lead](), Pooled):
             # The pool is held by its first views.
             others = sorted((key for key in self.views if key not in shown.views), key=self._turn)
             expected = replace(shown, views=(*shown.views, *others), models=tuple(range(len(self.models))))
@@ -378,7 +378,7 @@ class Chooser:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lines of cases and their probabilities, a fold at a time, learned from the others."""
         posterior = self.posteriors[candidate.posterior]()
-        if isinstance(posterior, GroupPosterior):
+        if isinstance(posterior, Pooled):
             if len(self.rows) > 1:
                 yield from posterior.fit_and_leave_out(tables, self.labels, self.n_classes, self.rows, FOLDS)
                 self._pools[candidate] = posterior

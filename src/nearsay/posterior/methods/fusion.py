@@ -18,8 +18,9 @@ import numpy as np
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior, splits
+from nearsay.posterior.base import Posterior, splits
 from nearsay.posterior.methods.pool.log_linear import Cases, fit_weights, likeliest, stack
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 
 MOST_CASES = 20_000
@@ -35,8 +36,7 @@ class Fusion:
     Parameters
     ----------
     posterior : Posterior
-        Copies of it are fitted. A ``GroupPosterior`` (the pool) takes all groups at once; of any other there is
-        one for each group.
+        Copies of it are fitted. ``Pooled`` takes all groups at once; of any other there is one for each group.
     exponents : None or "learned"
         None is eq. (3), the plain product. "learned" raises each group's
         posterior to a power, by maximum likelihood on past cases: groups that
@@ -82,7 +82,7 @@ class Fusion:
         self._exponents_left_out = np.ones((len(rows), len(tables)))
         given = [table for table in tables if table is not None]
         first = copy(self.posterior)
-        self._joint = first if isinstance(first, GroupPosterior) else None
+        self._joint = first if isinstance(first, Pooled) else None
         self.posteriors_: list[Posterior]
         if self._joint is not None:
             self.posteriors_ = [self._joint.fit_groups(given, labels, n_classes, rows)]
@@ -136,7 +136,7 @@ class Fusion:
             again = copy(posterior)
             again.weights = weights
             other.posteriors_.append(again.over(labels, self.n_classes_, np.arange(len(labels))))
-        if isinstance(other.posteriors_[0], GroupPosterior):
+        if isinstance(other.posteriors_[0], Pooled):
             other._joint = other.posteriors_[0]
         return other
 

@@ -28,13 +28,13 @@ from nearsay.errors import InputError
 from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
+from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
 from nearsay.posterior.methods.past_case_table import listed_classes
-from nearsay.posterior.methods.pool.failure import failure_share
 from nearsay.posterior.methods.pool.log_linear import (
     PRECISION,
     Cases,
     add_cases,
+    failure_share,
     fit_weights,
     likeliest,
     n_candidates,
@@ -82,7 +82,7 @@ CORE_VIEWS, CASES_TO_HOLD = 2, 1500
 CASES_TO_DROP_BY = 2000
 
 
-class Pooled(GroupPosterior):
+class Pooled(Posterior):
     """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
 
     Parameters
@@ -133,6 +133,7 @@ class Pooled(GroupPosterior):
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
     strictness_ = 1.0
+    of_groups = False  # whether tables are of feature groups, which measure different things; set before ``fit``
     of_table = False  # whether rows are those of a table with words or gaps, whose views may be held more closely
 
     def __init__(
@@ -279,9 +280,7 @@ class Pooled(GroupPosterior):
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
 
-        The class of a case counts one row less, as it does when the case is
-        new. What else ``fit`` took from the table, the usual distance and the
-        usual size of a class, does not depend on the label of a case, and stays.
+        The usual distance and size of a class do not depend on the label of a case, and stay.
         """
         return self.leave_one_out_groups([table], rows)
 
@@ -301,7 +300,7 @@ class Pooled(GroupPosterior):
     def fit_and_leave_out(
         self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """``fit_groups``, then lines and probabilities by folds, from features that are computed once."""
+        """``fit_groups``, then lines and their probabilities by what the other folds teach; features are made once."""
         cases, teachers = self._fit(tables, labels, n_classes, rows)
         return self._by_folds(cases, teachers, tables, rows, n_folds)
 
