@@ -28,8 +28,6 @@ from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.row_weights import GivenRows, RowWeights
-from nearsay.posterior.views.model_beside import stacked_models
-from nearsay.posterior.views.views import with_further
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
 
@@ -267,13 +265,8 @@ class FittedModel:
 
         With ``groups``, by all rows of other groups.
         """
-        views = [view.over(X, labels, len(self.classes), groups) for view in self.views.views]
-        tables = [
-            view.past_cases(1 if number else self.n_neighbors, self.members, rows) for number, view in enumerate(views)
-        ]
-        table = tables[0]
-        if table.classes is not None:
-            table = with_further(tables, stacked_models([model.log_proba(X[rows]) for model in self.views.models]))
+        views = self.views.over(X, labels, len(self.classes), groups)
+        table = views.leave_one_out(self.n_neighbors, self.members, rows)
         posterior = copy(self.posterior)
         posterior.weights = weights
         posterior = posterior.over(labels, len(self.classes), np.arange(len(labels)))

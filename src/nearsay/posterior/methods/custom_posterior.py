@@ -37,10 +37,8 @@ class CustomPosterior(Posterior):
 
     def __init__(self, custom: Any) -> None:
         self.custom = custom
-        self.needs_past_cases = getattr(custom, "needs_past_cases", Posterior.needs_past_cases)
-        self.members = getattr(custom, "members", Posterior.members)
-        self.max_past_cases = getattr(custom, "max_past_cases", Posterior.max_past_cases)
-        self.counts_votes = getattr(custom, "counts_votes", Posterior.counts_votes)
+        for name in ("needs_past_cases", "members", "max_past_cases", "counts_votes"):
+            setattr(self, name, getattr(custom, name, getattr(Posterior, name)))
         self.takes_rows = "rows" in inspect.signature(custom.fit).parameters
         self.takes_weights = "sample_weight" in inspect.signature(custom.fit).parameters
         self._known: np.ndarray | None = None

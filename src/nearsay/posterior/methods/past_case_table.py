@@ -159,7 +159,52 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
     return table.classes
 
 
-class Tabulated(Posterior):
+class CountsCases(Posterior):
+    """A posterior that counts past cases, and can take a case back from its counts.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes.
+    """
+
+    takes_weights = True
+    counts_cases = True
+    n_cases_: int
+
+    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
+        self.model_failure = model_failure
+        self.max_past_cases = max_past_cases
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of the counts.
+
+        Exactly what a fit without that case would say.
+        """
+        rows = np.arange(len(self.labels_)) if rows is None else rows
+        counted = is_usable(table, self.labels_, rows)
+        p = np.empty((len(table), self.n_classes_))
+        p[~counted] = self.proba(table[~counted])
+        if self.n_cases_ == 1:
+            p[counted] = self.without(table[counted], rows[counted]).proba(table[counted])
+        elif self.n_cases_ > 1:
+            p[counted] = self._left_out(table[counted], rows[counted])
+        return p
+
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
+        return self.proba(table)
+
+    def without(self, table: NeighborTable, rows: np.ndarray | None = None) -> Posterior:
+        """The same posterior before it counted these cases; line i is about row ``rows[i]``, or row i."""
+        raise NotImplementedError
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        """The probabilities of counted cases, two or more, each without itself."""
+        raise NotImplementedError
+
+
+class Tabulated(CountsCases):
     """Base of the posteriors that count past cases in a table.
 
     Where rows have weights, a past case counts as much as its row; what it is
@@ -170,13 +215,6 @@ class Tabulated(Posterior):
     Where every class has one row only, there is nothing to count: a warning
     says so, and the votes alone are used.
     """
-
-    takes_weights = True
-    counts_cases = True
-
-    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
-        self.model_failure = model_failure
-        self.max_past_cases = max_past_cases
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases of a leave-one-out table; line i is about row ``rows[i]``, or row i."""
@@ -221,25 +259,6 @@ class Tabulated(Posterior):
         self._give(table, p)
         return p
 
-    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of the counts.
-
-        Exactly what a fit without that case would say.
-        """
-        rows = np.arange(len(self.labels_)) if rows is None else rows
-        counted = is_usable(table, self.labels_, rows)
-        p = np.empty((len(table), self.n_classes_))
-        p[~counted] = self.proba(table[~counted])
-        if self.n_cases_ == 1:
-            p[counted] = self.without(table[counted], rows[counted]).proba(table[counted])
-        elif self.n_cases_ > 1:
-            p[counted] = self._left_out(table[counted], rows[counted])
-        return p
-
-    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
-        return self.proba(table)
-
     def elected(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
         """The most voted label of every query and its votes."""
         return elected(table, self.labels_, self.n_classes_, self.n_neighbors_)
@@ -277,10 +296,6 @@ class Tabulated(Posterior):
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
         """Fill in the probabilities of queries."""
-        raise NotImplementedError
-
-    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
-        """The probabilities of counted cases, two or more, each without itself."""
         raise NotImplementedError
 
     def _take(self, table: NeighborTable, rows: np.ndarray, times: int) -> None:

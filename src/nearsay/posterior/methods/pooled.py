@@ -369,7 +369,7 @@ class Pooled(Posterior):
         if not isinstance(near, ClassesOnGpu) or table.further or table.model_log_p is not None:
             return None
         by_size = self.size_weight_ * self._far_by_size
-        learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]
+        learned = self._columns(near), self.floors_[0], self.gaps_[0], self.weights_[0]
         return pooled_on_gpu(near, *learned, by_size, self.model_failure_)
 
     def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
@@ -449,14 +449,9 @@ class Pooled(Posterior):
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
         from nearsay.posterior.methods.pool.log_linear_kernels import log_mean_distances
 
-        gaps = self._usual_gaps(len(groups))
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
             first = number * len(self.members_)
-            log_mean_distances(*near.arrays, self._columns(near), floor, gaps[number], first, out)
-
-    def _usual_gaps(self, n_groups: int) -> np.ndarray:
-        """``gaps_``, or zeros where a pool was put together without them."""
-        return getattr(self, "gaps_", np.zeros((n_groups, len(self.members_))))
+            log_mean_distances(*near.arrays, self._columns(near), floor, self.gaps_[number], first, out)
 
     def _columns(self, near: NearestClasses) -> np.ndarray:
         """Where the means of this table are of the numbers that are used."""
