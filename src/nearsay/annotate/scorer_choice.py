@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.core.arrays import evenly
+from nearsay.core.tables import html_table, text_table
 
 # Pairs of row and word by which scorers are compared: with 260 words 1,000 rows.
 MOST_PAIRS_JUDGED = 2**18
@@ -79,24 +79,10 @@ class ScorerChoices(Sequence[ScorerChoice]):
         return [{"scorer": one.scorer, "alone": one.alone, "without": one.without, "used": one.used} for one in self]
 
     def __str__(self) -> str:
-        cells = [_HEAD, *map(_cells, self)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
-        lines = [self.why]
-        for number, row in enumerate(cells):
-            mark = "* " if number and self[number - 1].used else "  "
-            first, *numbers = (
-                cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append(mark + "  ".join([first, *numbers]))
-        return "\n".join(lines)
+        return text_table(self.why, _HEAD, [*map(_cells, self)], [one.used for one in self])
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(_cells(one), "th" if one.used else "td") for one in self)
-        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
+        return html_table(self.why, _HEAD, [*map(_cells, self)], [one.used for one in self])
 
 
 _HEAD = ("scorer", "alone", "without it")

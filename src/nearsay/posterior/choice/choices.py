@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+from nearsay.core.tables import html_table, text_table
 from nearsay.posterior.methods.named import CRITERIA
 
 SHOWN = 20
@@ -83,30 +83,17 @@ class Choices(list[CandidateScore]):
 
     def __str__(self) -> str:
         shown = [one for number, one in enumerate(self) if number < SHOWN or one is self.chosen]
-        cells = [_HEAD, *map(_cells, shown)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
-        lines = [self.why]
-        for number, row in enumerate(cells):
-            placed = [
-                cell.rjust(w) if c in _NUMBERS else cell.ljust(w)
-                for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-            ]
-            taken = number > 0 and shown[number - 1] is self.chosen
-            lines.append(("* " if taken else "  ") + "  ".join(placed).rstrip())
+        table = text_table(
+            self.why, _HEAD, [*map(_cells, shown)], [one is self.chosen for one in shown], words=(0, 2, 3)
+        )
         more = len(self) - len(shown)
-        return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+        return f"{table}\n  … and {more} more" if more else table
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(_cells(one), "th" if one is self.chosen else "td") for one in self)
-        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
+        return html_table(self.why, _HEAD, [*map(_cells, self)], [one is self.chosen for one in self])
 
 
 _HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy", "seconds")
-_NUMBERS = (1, 4, 5, 6)
 
 
 def _cells(one: CandidateScore) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
+
+from nearsay.core.tables import html_table, text_table
 
 _HEAD = ("member", "seconds", "without it")
 
@@ -68,22 +69,10 @@ class PoolSummary:
         return [asdict(one) for one in self.members]
 
     def __str__(self) -> str:
-        cells = [_HEAD, *map(_cells, self.members)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
-        lines = [self.why]
-        for number, (name, *numbers) in enumerate(cells):
-            mark = "* " if number and self.members[number - 1].used else "  "
-            placed = [cell.rjust(width) for cell, width in zip(numbers, widths[1:], strict=True)]
-            lines.append(mark + "  ".join([name.ljust(widths[0]), *placed]))
-        return "\n".join(lines)
+        return text_table(self.why, _HEAD, [*map(_cells, self.members)], [one.used for one in self.members])
 
     def _repr_html_(self) -> str:
-        def line(cells: tuple[str, ...], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(_cells(one), "th" if one.used else "td") for one in self.members)
-        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
+        return html_table(self.why, _HEAD, [*map(_cells, self.members)], [one.used for one in self.members])
 
 
 def _cells(one: MemberSummary) -> tuple[str, ...]:
