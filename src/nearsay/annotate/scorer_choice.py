@@ -23,13 +23,9 @@ Scores = Sequence[np.ndarray]
 class ScorerChoice:
     """A scorer that was tried.
 
-    Attributes
-    ----------
     scorer : str
-    alone : float
-        The log loss of past cases, in nats per item over all words, by this scorer alone.
-    without : float or None
-        The log loss if this one were left out of those that are used; None for one that is not used.
+    alone : the log loss of past cases, in nats per item over all words, by this scorer alone.
+    without : the log loss if this one were left out of those that are used; None for one that is not used.
     """
 
     scorer: str
@@ -98,12 +94,9 @@ def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.
     Forward selection: start with the scorer of least log loss, and add the one that lowers it most, as long as it does
     so by more than a standard error, and by more than one nat over all rows for each of its weights (overfitting).
 
-    Parameters
-    ----------
     scores : {name: [(n_rows, n_words), …]}
     keywords : (n_rows, n_words) zeros and ones
-    share : (n_words,)
-        Of all rows, those that have the word.
+    share : (n_words,) of all rows, those that have the word.
     """
     cases = evenly(keywords.shape[0], max(2, MOST_PAIRS_JUDGED // keywords.shape[1]))
     known = csr_array(keywords[cases])

@@ -13,8 +13,6 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 def leaf_probabilities(p: np.ndarray, taxonomy: Taxonomy, class_nodes: np.ndarray, leaf_mass: Any) -> np.ndarray:
     """(n_rows, n_leaves) from (n_rows, n_classes): rows sum to 1, all leaves alike where no class got any.
 
-    Parameters
-    ----------
     class_nodes : (n_classes,) the node of each class.
     leaf_mass : sparse (n_classes, n_leaves), as ``taxonomy.leaf_mass`` gives it: a class that is an inner node is
         divided among the leaves below it.

@@ -44,10 +44,7 @@ def longest_outline(mask: np.ndarray) -> np.ndarray | None:
 def distance_curve(outline: np.ndarray, n_points: int) -> np.ndarray:
     """Distances from the center of area at equal steps along a closed outline, from the farthest corner on; mean 1.
 
-    Parameters
-    ----------
-    outline : (n_corners + 1, 2)
-        Corners in order, the first repeated at the end.
+    outline : (n_corners + 1, 2) corners in order, the first repeated at the end.
 
     >>> square = np.array([[0, 0], [0, 2], [2, 2], [2, 0], [0, 0]])
     >>> (distance_curve(square, 8) * (1 + np.sqrt(2)) / 2).round(3)     # a corner, the middle of a side, a corner, …

@@ -88,8 +88,6 @@ def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: f
     The loss is log Σ shares · exp(−margins under M) + penalty · trace M. A round adds the
     direction that lowers it most steeply, with the weight that then lowers it most.
 
-    Parameters
-    ----------
     shares : (n_triplets,) weights of the triplets, summing to 1
     """
     from nearsay.learn.boost_metric_kernels import best_weight, shift_shares

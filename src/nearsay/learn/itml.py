@@ -237,8 +237,6 @@ def as_constraints(
 ) -> tuple[Constraints, tuple[float, float]]:
     """The constraints of these pairs, those of identical rows left out, and the bounds (u, l).
 
-    Parameters
-    ----------
     X : (n_rows, n_features)
     pairs : Pairs
     apart : (n_pairs,) distances of their classes: 0 for the same, up to 1

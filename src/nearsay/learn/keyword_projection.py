@@ -117,8 +117,6 @@ class Spanned:
     A linear map learned with a ridge is 0 in every direction in which no row differs from the mean, so with
     fewer rows than columns a square matrix of all columns is not needed, and may not fit into memory.
 
-    Attributes
-    ----------
     rows : the rows as they are; where they are fewer than their many columns, in as many directions as there are rows.
     """
 

@@ -83,8 +83,6 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> np.nd
     The path of a node is the node and its ancestors, over all its parents, without the root. Unlike
     accuracy, a wrong breed of dog gets credit for the dog. Two roots score 1.
 
-    Parameters
-    ----------
     y_true, y_pred : (n,) names of nodes; it does not matter which is which.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy

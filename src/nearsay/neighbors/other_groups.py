@@ -17,10 +17,7 @@ def nearest_of_other_groups(
 ) -> NeighborTable:
     """The ``k`` nearest rows that are not of the query's own group; −1 and +inf where there are fewer.
 
-    Parameters
-    ----------
-    nearest : function of (how many, numbers of queries)
-        Gives their nearest rows, as many as that or all there are.
+    nearest : function of (how many, numbers of queries), gives their nearest rows, as many as that or all there are.
     of_queries : (n_queries,) the group of each query.
     groups : (n_rows,) the group of each row that can be a neighbor, as numbers from 0.
 

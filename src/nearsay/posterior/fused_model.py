@@ -68,8 +68,6 @@ class GroupViews:
 class FusedModel(FittedModel):
     """A ``FittedModel`` of several feature groups, whose tables are lists, one table for each view.
 
-    Attributes
-    ----------
     views : GroupViews
     posterior : Fusion
     judged : (n_judged,) numbers of the rows that were asked about the others; None for all.
@@ -154,8 +152,6 @@ class FusedModel(FittedModel):
 class FusedOptions:
     """What a fused model is fitted with.
 
-    Attributes
-    ----------
     of_each : FitOptions of every group; ``metric`` may be a list.
     groups : {name: columns}
     exponents : as in ``Fusion``.

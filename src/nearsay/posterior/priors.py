@@ -25,8 +25,6 @@ PriorsLike: TypeAlias = Literal["uniform"] | Mapping[Any, float] | ArrayLike | N
 class Priors:
     """How often each class is expected, and how often it is among the training rows.
 
-    Attributes
-    ----------
     log_priors, log_frequencies : (n_classes,) natural logs of shares that sum to 1.
 
     >>> priors = Priors.of("uniform", np.array(["fake", "real"]), labels=np.array([0, 1, 1, 1]))

@@ -99,8 +99,6 @@ class GivenRows:
 
     A model numbers the rows it holds; ``labels``, ``ids`` and everything that is handed out go by the numbers in X.
 
-    Attributes
-    ----------
     labels : (n_given,) class numbers; −1 where all rows of the class have weight 0.
     ids : (n_given,) names of the rows, or None.
     held : (n_rows,) numbers in X of the rows held; None for all.

@@ -48,13 +48,9 @@ def winners(
     Each query is decided by its own row of ``scores`` and of ``table`` alone,
     so neither the order nor the number of queries matters.
 
-    Parameters
-    ----------
-    scores : (n_queries, n_classes)
-        Votes or probabilities.
+    scores : (n_queries, n_classes) votes or probabilities.
     tie_break : one of TIE_RULES
-    seed : int
-        What "random" starts from.
+    seed : what "random" starts from.
 
     >>> table = NeighborTable(np.array([[2, 0, 1, 3]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
     >>> labels = np.array([0, 0, 1, 1])

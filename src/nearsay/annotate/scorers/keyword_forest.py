@@ -26,8 +26,7 @@ class KeywordForest(ForestClasses):
     Parameters
     ----------
     n_trees : int, default=100
-    rows_a_tree : int, default=20_000
-        Rows that each tree is grown from, at most.
+    rows_a_tree : int, default=20_000, rows that each tree is grown from, at most.
 
     Attributes
     ----------
@@ -49,8 +48,6 @@ class KeywordForest(ForestClasses):
     def fit(self, X: Any, Y: Any) -> KeywordForest:  # type: ignore[override]  # keywords, not classes
         """Grow the trees.
 
-        Parameters
-        ----------
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """

@@ -31,10 +31,7 @@ from nearsay.neighbors.table import NeighborTable
 class VoteRecord:
     """Counts of rows with and without each word, by the number of their neighbors that have it.
 
-    Attributes
-    ----------
-    has, lacks : (n_words, k + 1) whole numbers
-        Rows with and without the word of whose k neighbors 0, 1, …, k have it.
+    has, lacks : (n_words, k + 1) whole numbers, rows with and without the word of whose k neighbors 0, 1, …, k have it.
 
     Four rows in a ring, of which the first two have the only word; two neighbors each:
 

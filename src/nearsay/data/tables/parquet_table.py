@@ -32,8 +32,6 @@ ROWS_AT_ONCE, BYTES_AT_ONCE = 4096, 1 << 16
 class ParquetTable:
     """The columns of a parquet file and their roles.
 
-    Attributes
-    ----------
     names, roles : of all columns
     first : the first rows, as a record batch; None without rows
     n_rows : int

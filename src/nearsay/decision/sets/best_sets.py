@@ -56,12 +56,10 @@ class SetSteps:
 class BestSets:
     """For every number of leaves the most probable set of each query.
 
-    Attributes
-    ----------
     n_leaves : (levels,) how many leaves the sets of a level cover; rising.
     p : (queries, levels) the probability of the set; −1 where it is no more probable than a set of fewer leaves.
-    nodes : (queries, levels, max_nodes) node numbers, rising; −1 where a set has fewer. Of equally probable sets of
-        as many leaves the one of fewer nodes.
+    nodes : (queries, levels, max_nodes) node numbers, rising; −1 where a set has fewer. Of equally probable sets of as
+        many leaves the one of fewer nodes.
     """
 
     n_leaves: np.ndarray

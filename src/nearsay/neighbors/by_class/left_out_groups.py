@@ -59,8 +59,6 @@ class RowGroups:
 class SmallGroups:
     """Takes small groups out of a leave-one-out table of all rows.
 
-    Parameters
-    ----------
     search, labels, by_class : the rows, their class numbers, and the rows of each class.
     groups : RowGroups
     """

@@ -41,11 +41,8 @@ _clients: dict[Any, Any] = {}  # by the ``cluster`` parameter: several searches 
 class DaskCluster:
     """Runs tasks on the workers of a cluster.
 
-    Parameters
-    ----------
-    cluster : str, int or Client
-        The address of a scheduler ("tcp://host:8786"), "local" for a worker a core on this machine, a number of
-        local workers, or a ``dask.distributed.Client``.
+    cluster : str, int or Client, the address of a scheduler ("tcp://host:8786"), "local" for a worker a core on this
+        machine, a number of local workers, or a ``dask.distributed.Client``.
     """
 
     def __init__(self, cluster: Any) -> None:

@@ -36,22 +36,18 @@ DISTANCES_AT_ONCE = 1 << 20
 class ShardTask:
     """A search in one shard.
 
-    Attributes
-    ----------
     shard : Shard
     removed : numbers, counted from the first of the shard, of rows that must not be found.
     Q : (n_queries, n_columns)
     k : how many nearest rows; 0 where only members of classes are wanted.
     distance : Distance
-    left_out : (n_queries,) or empty
-        The row number, counted from the first of the shard, that each query is itself; below 0, or past the end of
-        the shard, where it is none of its rows.
+    left_out : (n_queries,) or empty, the row number, counted from the first of the shard, that each query is itself;
+        below 0, or past the end of the shard, where it is none of its rows.
     groups : (n_rows of the shard,) the group of each row, and (n_queries,) those whose rows must not be found; or None
     labels : (n_rows of the shard,) class numbers, the path of an ``.npy`` file that has those of all rows, or None.
-    n_classes : int
-        With labels, the nearest row of each class is searched for, too.
-    near : (n_queries, n_near) class numbers, or None
-        Instead of all of that, the distances of the ``n_members`` nearest rows of each of these classes.
+    n_classes : with labels, the nearest row of each class is searched for, too.
+    near : (n_queries, n_near) class numbers, or None, instead of all of that, the distances of the ``n_members``
+        nearest rows of each of these classes.
     search : how the rows of a shard are searched: a name, as ``NeighborIndex`` takes it, and the recall.
     memory : how many bytes of shards a process may keep ready for the next task.
     """
@@ -153,8 +149,6 @@ class ShardTask:
 class Partial:
     """The answer of some shards to some queries, as ``merge`` takes it.
 
-    Attributes
-    ----------
     nearest : the k nearest rows of these shards, padded with −1 and +inf; or None.
     members : the nearest row of each class; or None.
     members_far : (n_queries, n_near, n_members) distances, ascending, padded with +inf; or None.

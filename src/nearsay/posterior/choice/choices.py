@@ -16,15 +16,11 @@ SHOWN = 20
 class CandidateScore:
     """One candidate that was tried, and how it did on past cases.
 
-    Attributes
-    ----------
     posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
     distances, groups : names; among the distances also those of the models beside them.
-    log_posterior : float
-        Mean natural log of the probability given to the true class.
+    log_posterior : mean natural log of the probability given to the true class.
     accuracy : float
-    seconds : float
-        How long it took to fit and to judge it.
+    seconds : how long it took to fit and to judge it.
     """
 
     posterior: str

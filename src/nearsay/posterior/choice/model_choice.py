@@ -71,20 +71,15 @@ class ModelCandidate:
 class Chooser:
     """Tries candidates on past cases, each once.
 
-    Parameters
-    ----------
-    views : {(group number, distance number): View}
-        Fitted, all over one collection.
+    views : {(group number, distance number): View}, fitted, all over one collection.
     posteriors : {name: function that gives a fresh posterior}
     labels : (n_rows,) class numbers of the collection.
     exponents : as in ``Fusion``.
-    rows : (n_cases,)
-        Numbers of the rows to choose by, in an order that content decides: in this order they are dealt into folds.
-    models : of ModelBeside
-        Models that may be pooled with the neighbors.
+    rows : (n_cases,) numbers of the rows to choose by, in an order that content decides: in this order they are dealt
+        into folds.
+    models : of ModelBeside, models that may be pooled with the neighbors.
     criterion : "log_posterior" or "accuracy"
-    weights : RowWeights, optional
-        How much each row of the collection counts as a case.
+    weights : how much each row of the collection counts as a case.
     steps : where models were measured, and views will be.
     """
 

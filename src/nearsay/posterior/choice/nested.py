@@ -79,8 +79,6 @@ def thirds(
 class NestedFits:
     """The same options fitted again without each third of the rows, when their answers are first asked for.
 
-    Attributes
-    ----------
     options, X, labels, classes, weights, beside_proba : as ``fit_nested`` was given them.
     order : (n_rows,) row numbers, in the order in which they are dealt into thirds.
     groups : (n_rows,) rows of one group are in one third, and are never asked about each other; or None.

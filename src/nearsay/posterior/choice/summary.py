@@ -14,15 +14,10 @@ _HEAD = ("member", "seconds", "without it")
 class MemberSummary:
     """A view of the rows, or a model beside them.
 
-    Attributes
-    ----------
     name : str
-    seconds : float
-        How long ``fit`` took to learn it and to ask it about past cases.
-    used : bool
-        Whether it answers queries.
-    without : float or None
-        The log loss of past cases without it; None for a member that is not in the pool.
+    seconds : how long ``fit`` took to learn it and to ask it about past cases.
+    used : whether it answers queries.
+    without : the log loss of past cases without it; None for a member that is not in the pool.
     """
 
     name: str
@@ -35,11 +30,8 @@ class MemberSummary:
 class PoolSummary:
     """What each member of a pool cost and brought; prints as a table.
 
-    Attributes
-    ----------
     members : of MemberSummary; those in use first, by what they bring.
-    log_loss : float
-        Of past cases, with all members that are used. What it is without one is computed to second order.
+    log_loss : of past cases, with all members that are used. What it is without one is computed to second order.
     n_cases : int
 
     >>> views = MemberSummary("cosine", 0.5, used=False), MemberSummary("euclidean", 0.25, used=True, without=0.31)

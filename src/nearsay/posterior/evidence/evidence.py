@@ -213,16 +213,10 @@ def evidence(
 ) -> list[Evidence]:
     """One plain object for each of some queries, from arrays.
 
-    Parameters
-    ----------
-    labels : (n_queries, k)
-        Class numbers of the neighbors, −1 where there is none.
-    winners : (n_queries,)
-        Class numbers of the answers.
-    novelty : (n_queries,)
-        NaN where there is nothing to compare with.
-    classes : (n_classes,)
-        Labels by class number.
+    labels : (n_queries, k) class numbers of the neighbors, −1 where there is none.
+    winners : (n_queries,) class numbers of the answers.
+    novelty : (n_queries,) NaN where there is nothing to compare with.
+    classes : (n_classes,) labels by class number.
     record : (cases, right) of each query.
     ids : (n_rows,) names of the rows, where they have names.
     twins : (n_queries,) the row that each repeats, −1 for none.

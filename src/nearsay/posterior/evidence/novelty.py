@@ -41,8 +41,6 @@ ROUNDING = 1e-9
 class UsualSigns:
     """What past cases are like.
 
-    Attributes
-    ----------
     center, scale : (4,) mean and standard deviation of each sign
     scores : (n,) the sum of the four, centered and scaled, of every past case; smallest first
     labels : (n,) their class numbers

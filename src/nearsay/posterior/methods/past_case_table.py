@@ -39,18 +39,11 @@ Blocks = Callable[[], Iterable[tuple[NeighborTable, np.ndarray | None]]]
 class CaseTable:
     """One table of a fitted posterior.
 
-    Attributes
-    ----------
-    name : str
-        What the table is called.
-    axes : tuple of str
-        What each axis counts, in plain words; one or two of them.
-    ticks : tuple of lists
-        The values along each axis.
-    cases : array, one axis for each of ``axes``
-        How many past cases, or how much of them, each cell holds.
-    probability : array of the same shape
-        What the posterior reads from the cell.
+    name : what the table is called.
+    axes : what each axis counts, in plain words; one or two of them.
+    ticks : the values along each axis.
+    cases : array, one axis for each of ``axes``, how many past cases, or how much of them, each cell holds.
+    probability : array of the same shape, what the posterior reads from the cell.
 
     >>> table = CaseTable("rank", ("rank of the true label",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))
     >>> table.cases.sum()

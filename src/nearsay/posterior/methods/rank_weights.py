@@ -24,14 +24,9 @@ SMALLEST = 1e-30
 def decreasing_weights(right: np.ndarray, worth: np.ndarray | None = None) -> np.ndarray:
     """The weights w_1 ≥ … ≥ w_k ≥ 0, summing to 1, that make the true labels of past cases likeliest.
 
-    Parameters
-    ----------
-    right : (n_cases, k) bool
-        Whether the neighbor at each rank has the label of its case. A missing
-        neighbor has not. Cases without any right neighbor are passed over: no
-        weights could help them.
-    worth : (n_cases,) above 0, optional
-        How much the log likelihood of each case counts; 1 for all by default.
+    right : (n_cases, k) bool, whether the neighbor at each rank has the label of its case. A missing neighbor has not.
+        Cases without any right neighbor are passed over: no weights could help them.
+    worth : (n_cases,) above 0, optional, how much the log likelihood of each case counts; 1 for all by default.
 
     Without any case all weights are equal.
 

@@ -49,11 +49,11 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_trees : int, default=100
-    rows_a_tree : int, default=20_000
-        Rows that each tree is grown from, at most: drawn anew for each, so that together they see many more.
-    smallest_split : int or None, default=None
-        Nodes of fewer different rows are not split. None takes the one of ``SMALLEST_SPLITS`` by which rows are
-        answered best by the trees grown without them: where labels are noisy, small leaves repeat the noise.
+    rows_a_tree : int, default=20_000, rows that each tree is grown from, at most: drawn anew for each, so that together
+        they see many more.
+    smallest_split : int or None, default=None, nodes of fewer different rows are not split. None takes the one of
+        ``SMALLEST_SPLITS`` by which rows are answered best by the trees grown without them: where labels are noisy,
+        small leaves repeat the noise.
 
     Attributes
     ----------

@@ -26,8 +26,6 @@ class JointView(View):
 
     Rows that lack any group are not among its rows, and have an empty line as queries.
 
-    Parameters
-    ----------
     columns : of all groups together.
     past : of the classifier of these columns; its rows are those of X that lack no group.
     n_rows : how many rows X has.

@@ -71,8 +71,7 @@ class ModelBeside:
     model : a classifier with ``fit`` and ``predict_proba``; it is cloned, not fitted itself.
     classes : (n_classes,) the labels, sorted: the order of all columns here.
     name : for people.
-    keeps_copies : bool
-        Whether the copies are kept in memory too: past cases of other rows are to be asked of them later.
+    keeps_copies : whether the copies are kept in memory too: past cases of other rows are to be asked of them later.
 
     Attributes
     ----------
@@ -110,17 +109,12 @@ class ModelBeside:
     ) -> ModelBeside:
         """Fit a clone to all rows, and others to four fifths of them; or take the model as it is.
 
-        Parameters
-        ----------
         labels : (n_rows,) class numbers of y.
-        held_out : (n_rows, n_classes), optional
-            What the model says of these rows without having been fitted to them. It must be fitted, and is not
-            fitted again.
-        sample_weight : (n_rows,), optional
-            How much each row counts; a model that is fitted here must take it.
+        held_out : (n_rows, n_classes), optional, what the model says of these rows without having been fitted to them.
+            It must be fitted, and is not fitted again.
+        sample_weight : (n_rows,), optional, how much each row counts; a model that is fitted here must take it.
         order : (n_rows,) row numbers, in the order in which rows are dealt into folds, and teach; theirs by default.
-        groups : (n_rows,) int, optional
-            Rows of one group are in one fold.
+        groups : (n_rows,) int, optional, rows of one group are in one fold.
         """
         if held_out is not None:
             self.model_ = self.model

@@ -86,8 +86,6 @@ def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
 class ColumnDirections:
     """Scales of columns, and directions in which rows spread: what maps learn without labels.
 
-    Attributes
-    ----------
     columns : (n_taken,) numbers of the columns that are taken; None for all.
     center, scale : (n_taken,)
     basis : (n_taken, n_directions) or None

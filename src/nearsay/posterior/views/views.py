@@ -18,11 +18,8 @@ from nearsay.posterior.views.model_beside import ModelBeside, stacked_models
 class Views:
     """A labeled search through several views, asked as ``LabeledNeighbors`` is.
 
-    Attributes
-    ----------
     views : fitted, over one collection; neighbors are those of the first.
-    models : of ModelBeside
-        Companion models, whose probabilities go into the table too.
+    models : of ModelBeside, companion models, whose probabilities go into the table too.
     """
 
     views: list[View]

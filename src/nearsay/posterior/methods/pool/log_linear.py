@@ -85,14 +85,10 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, wo
     classes it is nearly everything. A stand-in has the mean features of its
     classes, and counts as many; they are about equally far, so that it says nearly what they would.
 
-    Parameters
-    ----------
     features : (n_cases, n_classes, n_weights)
     truth : (n_cases,) class numbers.
-    closeness : (n_cases, n_classes)
-        What decides who is near; smaller is nearer.
-    worth : (n_cases,), optional
-        As in ``Cases``.
+    closeness : (n_cases, n_classes) what decides who is near; smaller is nearer.
+    worth : (n_cases,), optional, as in ``Cases``.
     """
     from nearsay.posterior.methods.pool.log_linear_kernels import keep_nearest
 
@@ -137,12 +133,9 @@ def fit_weights(
 
     Parameters
     ----------
-    center : float or (n_weights,)
-        Where the prior has its mean, and the search its start.
-    precision : float or (n_weights,)
-        How strongly the prior holds the weights there: the inverse of its variance.
-    start : (n_weights,)
-        Another start, near the minimum: it saves steps, and changes nothing else.
+    center : float or (n_weights,), where the prior has its mean, and the search its start.
+    precision : float or (n_weights,), how strongly the prior holds the weights there: the inverse of its variance.
+    start : (n_weights,) another start, near the minimum: it saves steps, and changes nothing else.
 
     Returns
     -------
@@ -196,8 +189,6 @@ def log_evidence(cases: Cases, weights: np.ndarray, center: float | np.ndarray, 
     A strict prior fits the cases worse, and a loose one spreads its bets over weights that do not fit: of several
     priors, the cases speak for the one with the most evidence (MacKay 1992).
 
-    Parameters
-    ----------
     weights : (n_weights,) the most likely ones under this prior.
     center, precision : as in ``fit_weights``.
     """
@@ -210,8 +201,6 @@ def log_evidence(cases: Cases, weights: np.ndarray, center: float | np.ndarray, 
 def strictness(cases: Cases, precision: np.ndarray, held: np.ndarray) -> float:
     """How many times as closely to hold some weights at zero: as usual, unless cases are strong evidence for more.
 
-    Parameters
-    ----------
     precision : (n_weights,) how closely all weights are usually held.
     held : (n_weights,) bool, the weights in question.
     """
