@@ -23,7 +23,6 @@ Scores = Sequence[np.ndarray]
 class ScorerChoice:
     """A scorer that was tried.
 
-    scorer : str
     alone : the log loss of past cases, in nats per item over all words, by this scorer alone.
     without : the log loss if this one were left out of those that are used; None for one that is not used.
     """

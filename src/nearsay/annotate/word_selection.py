@@ -69,7 +69,6 @@ class Worth:
 
     precision, given, had : (n_words,) how often the word is right when given; the shares of items it is given to, and
         that have it.
-    recall_weight : float
     """
 
     precision: np.ndarray

@@ -22,7 +22,6 @@ class SetEvidence(InWords):
     probabilities : the probability of each of them.
     n_classes : how many classes there are to hold.
     coverage : how often sets were asked to hold the true class; of each class by itself where ``per_class`` is True.
-    per_class : bool
     n_calibration : how many rows the promise was read from.
     left_out : ``{label: probability}`` of the most probable class that is not in the set; empty where all are.
     evidence : that of the estimator (``Evidence``: neighbors, distances …), or None.

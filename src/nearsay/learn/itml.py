@@ -238,7 +238,6 @@ def as_constraints(
     """The constraints of these pairs, those of identical rows left out, and the bounds (u, l).
 
     X : (n_rows, n_features)
-    pairs : Pairs
     apart : (n_pairs,) distances of their classes: 0 for the same, up to 1
     prior : (n_features, n_features)
     bounds : (u, l), or None for percentiles of the squared distances in the prior metric

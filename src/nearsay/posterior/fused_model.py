@@ -68,8 +68,6 @@ class GroupViews:
 class FusedModel(FittedModel):
     """A ``FittedModel`` of several feature groups, whose tables are lists, one table for each view.
 
-    views : GroupViews
-    posterior : Fusion
     judged : (n_judged,) numbers of the rows that were asked about the others; None for all.
     """
 

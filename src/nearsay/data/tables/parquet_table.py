@@ -34,7 +34,6 @@ class ParquetTable:
 
     names, roles : of all columns
     first : the first rows, as a record batch; None without rows
-    n_rows : int
     is_list : whether each column holds lists
     """
 

@@ -46,9 +46,7 @@ class TextTable:
     """The lines of a table of text, with its delimiter, header and column roles guessed from the first ones.
 
     names : list of str, or None where no line names the columns
-    roles : Roles
     width : int, the number of columns
-    delimiter : str
     sample : list of list of str, cells of the first rows.
     """
 

@@ -60,7 +60,6 @@ class SmallGroups:
     """Takes small groups out of a leave-one-out table of all rows.
 
     search, labels, by_class : the rows, their class numbers, and the rows of each class.
-    groups : RowGroups
     """
 
     def __init__(self, search: NeighborSearch, labels: np.ndarray, by_class: RowsByClass, groups: RowGroups) -> None:

@@ -36,11 +36,9 @@ DISTANCES_AT_ONCE = 1 << 20
 class ShardTask:
     """A search in one shard.
 
-    shard : Shard
     removed : numbers, counted from the first of the shard, of rows that must not be found.
     Q : (n_queries, n_columns)
     k : how many nearest rows; 0 where only members of classes are wanted.
-    distance : Distance
     left_out : (n_queries,) or empty, the row number, counted from the first of the shard, that each query is itself;
         below 0, or past the end of the shard, where it is none of its rows.
     groups : (n_rows of the shard,) the group of each row, and (n_queries,) those whose rows must not be found; or None

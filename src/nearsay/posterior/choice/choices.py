@@ -19,7 +19,6 @@ class CandidateScore:
     posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
     distances, groups : names; among the distances also those of the models beside them.
     log_posterior : mean natural log of the probability given to the true class.
-    accuracy : float
     seconds : how long it took to fit and to judge it.
     """
 

@@ -14,7 +14,6 @@ _HEAD = ("member", "seconds", "without it")
 class MemberSummary:
     """A view of the rows, or a model beside them.
 
-    name : str
     seconds : how long ``fit`` took to learn it and to ask it about past cases.
     used : whether it answers queries.
     without : the log loss of past cases without it; None for a member that is not in the pool.
@@ -32,7 +31,6 @@ class PoolSummary:
 
     members : of MemberSummary; those in use first, by what they bring.
     log_loss : of past cases, with all members that are used. What it is without one is computed to second order.
-    n_cases : int
 
     >>> views = MemberSummary("cosine", 0.5, used=False), MemberSummary("euclidean", 0.25, used=True, without=0.31)
     >>> print(PoolSummary((*views, MemberSummary("forest", 2.0, used=True, without=0.35)), log_loss=0.3, n_cases=120))

@@ -23,7 +23,6 @@ FEWEST = 10
 class ShiftTest:
     """Whether queries are more unusual than past cases, all of them together.
 
-    n_queries : int
     mean_novelty : about a half where queries are like the rows of the collection.
     p_value : how often as many queries like the rows would be at least as novel, in the mean.
     rate : how often such a batch is called unlike the collection although it is not.
@@ -88,8 +87,6 @@ def batch_shift(novelty: Sequence[float | None], n_past: int) -> ShiftTest | Non
 class DriftTest:
     """Whether answers are right less often than their probabilities say, more so than those of past cases.
 
-    n_answers : int
-    n_right : int
     expected : how many would be right by their probabilities, and by how far past cases were off.
     p_value : how often as many answers that are like past cases would be right so seldom.
     rate : how often such answers are called drifted.

@@ -58,7 +58,6 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : (n_classes,)
-    smallest_split_ : int
     """
 
     def __init__(self, *, n_trees: int = 100, rows_a_tree: int = 20_000, smallest_split: int | None = None) -> None:

@@ -64,7 +64,6 @@ class PoolMembers:
     loss : the mean log loss of past cases, each by weights that others taught, with the members that pay.
     without : {member: float}, the same without each of these.
     idle : members that are not missed, in the order in which they were dropped.
-    n_cases : int
     """
 
     loss: float
