@@ -73,14 +73,14 @@ class ScorerChoices(Sequence[ScorerChoice]):
         """Plain values, for JSON and for tables."""
         return [{"scorer": one.scorer, "alone": one.alone, "without": one.without, "used": one.used} for one in self]
 
+    def _table(self) -> tuple[Any, ...]:
+        return self.why, ("scorer", "alone", "without it"), [*map(_cells, self)], [one.used for one in self]
+
     def __str__(self) -> str:
-        return text_table(self.why, _HEAD, [*map(_cells, self)], [one.used for one in self])
+        return text_table(*self._table())
 
     def _repr_html_(self) -> str:
-        return html_table(self.why, _HEAD, [*map(_cells, self)], [one.used for one in self])
-
-
-_HEAD = ("scorer", "alone", "without it")
+        return html_table(*self._table())
 
 
 def _cells(one: ScorerChoice) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, log_frequencies
-from nearsay.posterior.row_weights import RowWeights
+from nearsay.posterior.row_weights import RowWeights, TrainingRows
 from nearsay.posterior.views.feature_group import View, present
 from nearsay.posterior.views.joint_view import JointView
 from nearsay.posterior.views.model_beside import FEWEST_ROWS
@@ -130,18 +130,11 @@ class FusedModel(FittedModel):
         self._put_in_nested(p, rows)
         return records_of_answers(p, self.labels, rows, self.priors, self.weights)
 
-    def answers_over(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        weights: RowWeights | None,
-        rows: np.ndarray,
-        groups: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X."""
-        views = GroupViews([view.over(X, labels, len(self.classes), groups) for view in self.views.views])
-        fusion = self.posterior.over(labels, views.has_class, weights)
-        model = replace(self, views=views, labels=labels, weights=weights, posterior=fusion)
+    def answers_over(self, given: TrainingRows, rows: np.ndarray) -> np.ndarray:
+        labels, n_classes = given.labels, len(self.classes)
+        views = GroupViews([view.over(given.X, labels, n_classes, given.groups) for view in self.views.views])
+        fusion = self.posterior.over(labels, views.has_class, given.weights)
+        model = replace(self, views=views, labels=labels, weights=given.weights, posterior=fusion)
         tables = model.leave_one_out(rows)
         return model.settled(fusion.proba_without(tables, rows), tables)
 
@@ -180,31 +173,22 @@ class FusedOptions:
         """Some of the rows."""
         return np.asarray(X[rows])
 
-    def _joint_view(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None,
-        groups: np.ndarray | None,
-    ) -> JointView | None:
+    def _joint_view(self, given: TrainingRows) -> JointView | None:
         """What a classifier of all columns learns from the rows that lack none; None where it has no say.
 
         It needs a row of every class; where too few are complete, groups alone answer.
         """
         if self.fusion != "pool" or len(self.groups) < 2 or not is_auto(self.of_each.posterior):
             return None
-        columns = _union(self.groups, X.shape[1])
-        rows, numbers = present(X, columns)
-        if len(rows) < FEWEST_ROWS or len(np.unique(labels[numbers])) < len(classes):
+        columns = _union(self.groups, given.X.shape[1])
+        rows, numbers = present(given.X, columns)
+        if len(rows) < FEWEST_ROWS or len(np.unique(given.labels[numbers])) < len(given.classes):
             return None
-        some = None if weights is None else weights[numbers]
-        of_groups = None if groups is None else groups[numbers]
         options = self.of_each
         if isinstance(options.metric, list):
             options = replace(options, metric=options.metric[0])
-        model = options.fit(rows, labels[numbers], classes, some, None, of_groups)
-        return JointView(columns, model.past, len(X), numbers)
+        model = options.fit(given.some(rows, numbers))
+        return JointView(columns, model.past, len(given.X), numbers)
 
     def _posteriors(
         self, weights: RowWeights | None, groups: np.ndarray | None, *, of_groups: bool
@@ -220,23 +204,17 @@ class FusedOptions:
             raise InputError('The posterior "pooled" takes all feature groups at once. Pass fusion="pool".')
         return factors
 
-    def fit(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None = None,
-        beside_proba: Sequence[Any] | None = None,
-        groups: np.ndarray | None = None,
-    ) -> FusedModel:
-        """Learn from rows that all count, and their class numbers."""
+    def fit(self, given: TrainingRows) -> FusedModel:
+        """Learn from rows that all count."""
+        X, labels, classes = given.X, given.labels, given.classes
+        weights, groups = given.weights, given.groups
         options, n_classes = self.of_each, len(classes)
         distances = options.metric if isinstance(options.metric, list) else [options.metric]
         views = views_to_try(self.groups, distances, options.search, X, labels, n_classes, n_jobs=options.n_jobs)
         if groups is not None:
             for view in views.values():
                 view.leave_out_groups(groups)
-        joint = self._joint_view(X, labels, classes, weights, groups)
+        joint = self._joint_view(given)
         if joint is not None:
             views = {JOINT: joint, **views}
         posteriors = self._posteriors(weights, groups, of_groups=joint is None)

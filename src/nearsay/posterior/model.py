@@ -27,7 +27,7 @@ from nearsay.posterior.methods.named import name_of
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
 from nearsay.posterior.priors import Priors
-from nearsay.posterior.row_weights import GivenRows, RowWeights
+from nearsay.posterior.row_weights import GivenRows, RowWeights, TrainingRows
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
 
@@ -253,22 +253,13 @@ class FittedModel:
         for others, of_others in self.nested.answers if self.nested is not None else ():
             put_in(p, rows, others, of_others)
 
-    def answers_over(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        weights: RowWeights | None,
-        rows: np.ndarray,
-        groups: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X.
-
-        With ``groups``, by all rows of other groups.
-        """
-        views = self.views.over(X, labels, len(self.classes), groups)
+    def answers_over(self, given: TrainingRows, rows: np.ndarray) -> np.ndarray:
+        """Probabilities of ``rows``, which this model was fitted without, each answered by all rows of other groups."""
+        labels = given.labels
+        views = self.views.over(given.X, labels, len(self.classes), given.groups)
         table = views.leave_one_out(self.n_neighbors, self.members, rows)
         posterior = copy(self.posterior)
-        posterior.weights = weights
+        posterior.weights = given.weights
         posterior = posterior.over(labels, len(self.classes), np.arange(len(labels)))
         p = posterior.proba(table)
         if isinstance(posterior, Pooled):

@@ -35,8 +35,7 @@ from nearsay.posterior.methods.custom_posterior import CustomPosterior
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.priors import log_frequencies
-from nearsay.posterior.row_weights import GivenRows, rows_that_count
-from nearsay.posterior.views.model_beside import held_out_of_rows
+from nearsay.posterior.row_weights import GivenRows, TrainingRows, held_out_of_rows, rows_that_count
 
 
 class ModelEstimator(ClassifierMixin, BaseEstimator):
@@ -122,7 +121,7 @@ class ModelEstimator(ClassifierMixin, BaseEstimator):
         classes, labels = np.unique(of_rows, return_inverse=True)
         if finds and near_duplicates is not None:
             groups = groups_together(near_duplicates(rows, labels), fresh)
-        self.model_ = fit_nested(options, rows, labels, classes, weights, held_out, groups)
+        self.model_ = fit_nested(options, TrainingRows(rows, labels, classes, weights, held_out, groups))
         of_given = labels if held is None else places_among(classes, y)
         self.rows_ = GivenRows(of_given, ids, held, others).with_groups(groups)
         if finds and groups is not None and n_rows == len(y):

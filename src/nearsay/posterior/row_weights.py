@@ -6,11 +6,12 @@ sample_weight ──► rows of weight 0: left aside, as if they had not been gi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from nearsay.core.arrays import check_sample_weight
 from nearsay.neighbors.table import NeighborTable
@@ -91,6 +92,39 @@ def rows_that_count(sample_weight: Any, n_rows: int) -> tuple[np.ndarray | None,
     given = check_sample_weight(sample_weight, n_rows)
     counts = np.flatnonzero(given)
     return (None if len(counts) == n_rows else counts), RowWeights.of(given[counts])
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The rows that a model is fitted to: all of them count.
+
+    X : rows, or distances between them, or ``ShardedRows``.
+    labels : (n_rows,) class numbers.
+    classes : (n_classes,) labels by class number.
+    beside_proba : for each companion model what it says of these rows, or None for one that is to be fitted.
+    groups : (n_rows,) int, or None; rows of one group are never asked about each other.
+    """
+
+    X: Any
+    labels: np.ndarray
+    classes: np.ndarray
+    weights: RowWeights | None = None
+    beside_proba: Sequence[Any] | None = None
+    groups: np.ndarray | None = None
+
+    def some(self, X: Any, rows: np.ndarray) -> TrainingRows:
+        """Some of the rows, whose part of X is given."""
+        weights = None if self.weights is None else self.weights[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        held_out = held_out_of_rows(self.beside_proba, rows, len(self.labels))
+        return TrainingRows(X, self.labels[rows], self.classes, weights, held_out, groups)
+
+
+def held_out_of_rows(held_out: Sequence[Any] | None, rows: np.ndarray, n_rows: int) -> list[Any] | None:
+    """The same probabilities of some rows; what has another number of rows stays, for ``fit`` to refuse."""
+    if held_out is None:
+        return None
+    return [p if p is None or len(p) != n_rows else _safe_indexing(p, rows) for p in held_out]
 
 
 @dataclass(frozen=True, eq=False)

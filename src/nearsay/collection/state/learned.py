@@ -46,7 +46,7 @@ from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
-from nearsay.posterior.row_weights import GivenRows
+from nearsay.posterior.row_weights import GivenRows, TrainingRows
 from nearsay.posterior.views.feature_group import View
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -86,7 +86,7 @@ def fitted_to_rows(
         check_n_neighbors(n_neighbors, len(X))
     classes, numbers = np.unique(labels, return_inverse=True)
     classifier.n_features_in_ = X.shape[1]
-    classifier.model_ = fit_nested(options, X, numbers, classes, groups=row_groups)
+    classifier.model_ = fit_nested(options, TrainingRows(X, numbers, classes, groups=row_groups))
     classifier.rows_ = GivenRows(numbers).with_groups(row_groups)
     return classifier
 

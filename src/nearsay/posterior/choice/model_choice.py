@@ -23,9 +23,8 @@ from nearsay.core.arrays import evenly
 from nearsay.core.steps import Steps
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS, Posterior
-from nearsay.posterior.choice.choices import CandidateScore, Choices, merits
+from nearsay.posterior.choice.choices import CandidateScore, Choices, MemberSummary, PoolSummary, merits
 from nearsay.posterior.choice.k_curve import DIGITS
-from nearsay.posterior.choice.summary import MemberSummary, PoolSummary
 from nearsay.posterior.methods.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.methods.named import CRITERIA, POSTERIORS
 from nearsay.posterior.methods.pool.pool_members import PoolMembers

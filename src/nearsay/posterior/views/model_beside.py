@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.core.arrays import row_blocks
@@ -367,13 +366,6 @@ def held_out_of_each(beside: Any, beside_proba: Any) -> list[Any]:
             " None for a classifier that is to be fitted."
         )
     return list(each)
-
-
-def held_out_of_rows(held_out: Sequence[Any] | None, rows: np.ndarray, n_rows: int) -> list[Any] | None:
-    """The same for some rows; what has another number of rows stays, for ``fit`` to refuse."""
-    if held_out is None:
-        return None
-    return [p if p is None or len(p) != n_rows else _safe_indexing(p, rows) for p in held_out]
 
 
 def log_shares(p: np.ndarray, spread: float) -> np.ndarray:
