@@ -26,6 +26,7 @@ from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.neighbors.by_class.class_table import ClassTable
 from nearsay.neighbors.by_class.left_out_groups import MOST_IN_GROUP, RowGroups, SmallGroups
 from nearsay.neighbors.by_class.plan import MakePlan, plan
+from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.gpu.gpu_search import GpuSearch
@@ -257,7 +258,7 @@ class LabeledNeighbors:
         """
         n_members = _check_n_members(n_members)
         Q = neighbor_search.checked_queries(self.search, Q)
-        return self._by_class.members_of_queries(Q, n_members)
+        return self._by_class.rows_and_members(Queries.of_items(Q), 0, n_members)[1]
 
     @in_jobs
     def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
@@ -271,7 +272,7 @@ class LabeledNeighbors:
                [ 1, -1]])
         """
         n_members = _check_n_members(n_members)
-        return self._by_class.members_of_rows(n_members)
+        return self._by_class.rows_and_members(Queries.of_rows(self.search.rows_, None), 0, n_members)[1]
 
     @cached_property
     def _by_class(self) -> ClassSearch:

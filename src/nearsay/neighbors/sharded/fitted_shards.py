@@ -16,6 +16,7 @@ from nearsay.distances.functions import CompiledDistance, FunctionDistance, Prec
 from nearsay.errors import InputError
 from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.neighbors.by_class.class_table import ClassTable
+from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import choose
 from nearsay.search.protocol import NeighborSearch
@@ -57,7 +58,7 @@ class LabeledShard:
 
     def nearest_and_members(self, Q: np.ndarray, k: int, left_out: np.ndarray) -> tuple[NeighborTable, ClassTable]:
         """The ``k`` nearest rows of checked queries, and the nearest of each class."""
-        return self._by_class.rows_and_members(Q, left_out, k)
+        return self._by_class.rows_and_members(Queries.of_items(Q, left_out), k)
 
     def rows_of_classes(self) -> Callable[[int], np.ndarray]:
         """Gives the numbers of the rows of a class."""
