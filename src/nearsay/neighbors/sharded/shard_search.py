@@ -21,7 +21,9 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class.class_means import RowsByClass
 from nearsay.neighbors.by_class.class_table import ClassTable, no_members
+from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.sharded.fitted_shards import FittedShard, fitted_shard
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.shards import ShardedRows
@@ -88,7 +90,7 @@ class ShardTask:
         members = None
         if self.labels is not None:
             labeled = fitted.labeled(self.labels, self.n_classes)
-            some, members = labeled.nearest_and_members(Q, max(k, 0), left_out)
+            some, members = labeled.rows_and_members(Queries.of_items(Q, left_out), max(k, 0))
         elif k > 0:
             some = _nearest(fitted, Q, left_out, k)
         else:
@@ -303,11 +305,13 @@ def _pairs_with_rows_of(
 
     A row that a query must not find is at +inf.
     """
-    rows_of = fitted.labeled(task.labels, task.n_classes).rows_of_classes()
+    live, of_all = fitted.search.rows_.live_numbers, fitted.labeled(task.labels, task.n_classes).labels
+    order = live[np.argsort(of_all[live], kind="stable")]
+    rows_by_class = RowsByClass(order, of_all, task.n_classes, grouped=None)
     by_class = np.argsort(classes, kind="stable")
     starts = np.flatnonzero(np.diff(classes[by_class], prepend=-1))
     for pairs in np.split(by_class, starts[1:]) if len(by_class) else ():
-        rows = rows_of(int(classes[pairs[0]]))
+        rows = rows_by_class.of(int(classes[pairs[0]]))
         if not len(rows):
             continue
         X = fitted.search.rows_.take(rows)
