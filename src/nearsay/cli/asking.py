@@ -402,7 +402,7 @@ def _label_parts(
 ) -> None:
     """Label a folder of Parquet files, file by file."""
     from nearsay.collection.labeling_parts import label_parts
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     given = [name for name, is_given in refused.items() if is_given]
     if out is None or given:

@@ -94,7 +94,7 @@ def index(
     from nearsay.collection.ingest.text_description import TextDescription
     from nearsay.collection.live import LiveCollection
     from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
@@ -176,7 +176,7 @@ def learn(
     from nearsay.collection.live import LiveCollection
     from nearsay.collection.state.row_groups import ANSWERED
     from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
     with LiveCollection.open(path) as collection, show_progress("Learning from past cases"):

@@ -58,7 +58,7 @@ def evaluate(
     from nearsay.collection.evaluation.evaluate import evaluation_report
     from nearsay.collection.indexing import query_source
     from nearsay.collection.live import LiveCollection
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     named = {"pictures": pictures, "encoder": encoder}
     with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:

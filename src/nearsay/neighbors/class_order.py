@@ -53,17 +53,6 @@ class NearestClasses:
             members,
         )
 
-    @classmethod
-    def to_overwrite(cls, n_queries: int, n_listed: int, members: tuple[int, ...]) -> Self:
-        """The same uninitialized, for a caller that writes every number."""
-        return cls(
-            np.empty((n_queries, n_listed), np.int64),
-            np.empty((n_queries, n_listed if members else 0)),
-            np.empty((n_queries, min(n_listed, MEMBERS_OF_NEAREST), len(members))),
-            np.full(n_queries, np.inf),
-            members,
-        )
-
     def __len__(self) -> int:
         return len(self.numbers)
 

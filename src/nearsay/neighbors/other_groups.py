@@ -36,12 +36,8 @@ def nearest_of_other_groups(
     for part in row_blocks(len(of_queries), row_bytes=32 * (k + int(sizes.max(initial=0)))):
         queries = by_size[part]
         table = nearest(k + int(sizes[queries].max()), queries)
-        same = (table.indices < 0) | (groups[table.indices] == of_queries[queries, None])
-        first = np.argsort(same, axis=1, kind="stable")[:, :k]
-        left = ~np.take_along_axis(same, first, axis=1)
-        query, place = queries[:, None], np.arange(first.shape[1])
-        indices[query, place] = np.where(left, np.take_along_axis(table.indices, first, axis=1), -1)
-        distances[query, place] = np.where(left, np.take_along_axis(table.distances, first, axis=1), np.inf)
+        left = table.without((table.indices < 0) | (groups[table.indices] == of_queries[queries, None]), k)
+        indices[queries, : left.n_neighbors], distances[queries, : left.n_neighbors] = left.indices, left.distances
     return NeighborTable(indices, distances)
 
 

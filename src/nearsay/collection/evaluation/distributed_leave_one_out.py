@@ -13,7 +13,7 @@ import numpy as np
 from nearsay.collection.live import LiveCollection
 from nearsay.core.arrays import row_blocks
 from nearsay.errors import StorageError
-from nearsay.neighbors.sharded.workers import workers_of
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.neighbors.table import NeighborTable
 
 ROWS_A_TASK = 8192

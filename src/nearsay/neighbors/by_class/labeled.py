@@ -136,7 +136,7 @@ class LabeledNeighbors:
         members = None if members is None else check_members(members)
         Q = neighbor_search.checked_queries(self.search, Q, input_name)
         if members is None:
-            return _widened(self._nearest_rows(Q, k), k)
+            return self._nearest_rows(Q, k).widened(k)
         live = len(self)
         if not self.lists_all:
             table = self._nearest_rows(Q, max(k, ROWS_WITH_CLASSES))
@@ -148,7 +148,7 @@ class LabeledNeighbors:
         if not exact:
             nearest = self._nearest_rows(Q, k)
             table = NeighborTable(nearest.indices, nearest.distances, table.classes)
-        return _widened(table, k)
+        return table.widened(k)
 
     @in_jobs
     def leave_one_out(self, k: int, members: Sequence[int] | None = None, rows: Any = None) -> NeighborTable:
@@ -170,7 +170,7 @@ class LabeledNeighbors:
         if self.groups is not None:
             return self._leave_groups_out(k, members, np.arange(len(held)) if rows is None else rows)
         if members is None:
-            return _widened(self._other_rows(k, rows), k)
+            return self._other_rows(k, rows).widened(k)
         others = max(held.n_live - 1, 0)
         if not self.lists_all:
             numbers = np.arange(len(held)) if rows is None else rows
@@ -181,7 +181,7 @@ class LabeledNeighbors:
         if not exact:
             nearest = self._other_rows(k, rows)
             table = NeighborTable(nearest.indices, nearest.distances, table.classes)
-        return _widened(table, k)
+        return table.widened(k)
 
     def _leave_groups_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """The same where a row is asked about the rows of other groups."""
@@ -243,7 +243,7 @@ class LabeledNeighbors:
     ) -> NeighborTable:
         """The first ``k`` of a longer table, with the classes of all its rows."""
         table = with_classes_met(table, self.labels, self._class_sizes, left_out, k, members, every_row=every_row)
-        return _widened(table, k)
+        return table.widened(k)
 
     # ------------------------------------------------------------ the nearest members of each class
 
@@ -339,13 +339,3 @@ def _check_n_members(n_members: Any) -> int:
 
 def _is_count(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
-
-
-def _widened(table: NeighborTable, k: int) -> NeighborTable:
-    """The table padded to ``k`` columns."""
-    if table.n_neighbors < k:
-        wide = neighbor_search.no_neighbors(len(table), k)
-        wide.indices[:, : table.n_neighbors] = table.indices
-        wide.distances[:, : table.n_neighbors] = table.distances
-        table = NeighborTable(wide.indices, wide.distances, table.classes)
-    return table

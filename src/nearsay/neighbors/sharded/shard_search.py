@@ -22,7 +22,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class.class_means import RowsByClass
-from nearsay.neighbors.by_class.class_table import ClassTable, no_members
+from nearsay.neighbors.by_class.class_table import ClassTable
 from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.sharded.fitted_shards import FittedShard, fitted_shard
 from nearsay.neighbors.table import NeighborTable
@@ -116,17 +116,11 @@ class ShardTask:
 
     def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, found: Partial) -> Partial:
         """What was found, without the rows of the queries' own groups."""
-        longer = found.nearest
-        assert longer is not None
-        order = np.argsort(self._is_own(longer.indices), axis=1, kind="stable")[:, : self.k]
-        nearest = neighbor_search.no_neighbors(len(Q), self.k)
-        nearest.indices[:, : order.shape[1]] = np.take_along_axis(longer.indices, order, 1)
-        nearest.distances[:, : order.shape[1]] = np.take_along_axis(longer.distances, order, 1)
-        own = self._is_own(nearest.indices)
-        nearest.indices[own], nearest.distances[own] = -1, np.inf
+        assert found.nearest is not None
+        nearest = found.nearest.without(self._is_own(found.nearest.indices), self.k)
         if found.members is not None:
             self._replace_own_members(fitted, Q, found.members)
-        return Partial(nearest, found.members)
+        return Partial(nearest.widened(self.k), found.members)
 
     def _replace_own_members(self, fitted: FittedShard, Q: np.ndarray, members: ClassTable) -> None:
         """Where the nearest row of a class is of the query's own group, put in the nearest of another."""
@@ -272,18 +266,8 @@ def _nearest(fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray, k: int) -
 
 def _interleaved(of_shard: Partial, others: Partial, here: np.ndarray) -> Partial:
     """Lines of two answers as one, the first where ``here`` is True."""
-    assert of_shard.nearest is not None
-    assert others.nearest is not None
-    nearest = neighbor_search.no_neighbors(len(here), of_shard.nearest.n_neighbors)
-    members = None
-    if of_shard.members is not None:
-        members = no_members(len(here), *of_shard.members.indices.shape[1:])
-    for lines, part in ((here, of_shard), (~here, others)):
-        assert part.nearest is not None
-        nearest.indices[lines], nearest.distances[lines] = part.nearest.indices, part.nearest.distances
-        if members is not None and part.members is not None:
-            members.indices[lines], members.distances[lines] = part.members.indices, part.members.distances
-    return Partial(nearest, members)
+    order = np.argsort(np.concatenate([np.flatnonzero(here), np.flatnonzero(~here)]))
+    return Partial.of_arrays({name: array[order] for name, array in stacked([of_shard, others]).arrays().items()})
 
 
 def _members_far(task: ShardTask, fitted: FittedShard, Q: np.ndarray) -> np.ndarray:

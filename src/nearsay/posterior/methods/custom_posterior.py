@@ -107,7 +107,4 @@ def among(table: NeighborTable, rows: np.ndarray, n_rows: int) -> NeighborTable:
     number = np.full(n_rows, -1)
     number[rows] = np.arange(len(rows))
     indices = np.where(table.indices >= 0, number[table.indices], -1)
-    present_first = np.argsort(indices < 0, axis=1, kind="stable")
-    indices = np.take_along_axis(indices, present_first, axis=1)
-    distances = np.take_along_axis(table.distances, present_first, axis=1)
-    return NeighborTable(indices, np.where(indices >= 0, distances, np.inf), table.classes)
+    return NeighborTable(indices, table.distances, table.classes).without(indices < 0)
