@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from nearsay.posterior.priors import Priors
 from nearsay.posterior.row_weights import GivenRows, RowWeights, TrainingRows
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
-
-if TYPE_CHECKING:
-    from nearsay.posterior.choice.nested import NestedFits
 
 # So many of the forest's neighbors are shown, or as many as are shown otherwise.
 FEWEST_OF_FOREST = 5
@@ -75,7 +72,7 @@ class FittedModel:
     priors: Priors | None = None
     order: np.ndarray | None = None
     rows_by_k: Mapping[int, np.ndarray] = field(default_factory=dict)
-    nested: NestedFits | None = None
+    nested: Any = None
     k_curve: Any = None
     choices: Any = None
     summary: Any = None

@@ -14,20 +14,18 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nearsay.errors import InputError
 from nearsay.posterior.base import splits
+from nearsay.posterior.choice.fitting import FitOptions
+from nearsay.posterior.fused_model import FusedOptions
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.row_weights import TrainingRows
 from nearsay.search.shards import ShardedRows
-
-if TYPE_CHECKING:
-    from nearsay.posterior.choice.fitting import FitOptions
-    from nearsay.posterior.fused_model import FusedOptions
 
 # Choosing again takes twice as long as choosing once with three folds, four times with five.
 NESTED_FOLDS = 3
