@@ -16,6 +16,7 @@ import make_pictures_hedging
 import make_pictures_images
 import make_pictures_metrics
 import make_pictures_search
+import make_results
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
@@ -322,6 +323,7 @@ def main() -> None:
     make_pictures_metrics.main()
     make_pictures_search.main()
     make_pictures_annotation.main()
+    make_results.main()
 
 
 if __name__ == "__main__":

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 import nearsay
-from nearsay.cli import app
 from nearsay.describe.efficientnet import NETWORKS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -40,7 +39,7 @@ def test_the_version_is_written_in_the_package_and_the_wheel_takes_it_from_there
 
 
 def test_the_command_line_the_doctor_the_citation_and_the_changelog_know_the_same_version():
-    assert CliRunner().invoke(app, ["--version"]).stdout == f"nearsay {nearsay.__version__}\n"
+    assert run("--version").stdout == f"nearsay {nearsay.__version__}\n"
     assert describe_installation()["nearsay"] == nearsay.__version__
     assert yaml.safe_load(read("CITATION.cff"))["version"] == nearsay.__version__
     assert re.search(r"^## (\S+)", read("CHANGELOG.md"), flags=re.MULTILINE)[1] == nearsay.__version__
@@ -106,3 +105,8 @@ def test_the_files_that_tests_begin_with_are_there():
     names = re.findall(r'"(\w+)"', named)
     assert names
     assert {f"test_{name}.py" for name in names} <= {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+
+
+def test_the_changelog_of_a_version_is_short():
+    versions = read("CHANGELOG.md").split("\n## ")[1:]
+    assert [version.partition("\n")[0] for version in versions if version.count("\n") >= 80] == []

@@ -17,9 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
-from typer.testing import CliRunner
 
-from nearsay.cli import app as commands
 from nearsay.cli.serving import listening
 from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import InputError, StorageError
@@ -31,6 +29,7 @@ from nearsay.web.openapi import document
 from nearsay.web.parameters import PageRoute
 from nearsay.web.schema import REAL, ROWS, check, example_of, mapping, nullable, one_of, record, several, text, whole
 from nearsay.web.server import gate
+from tests.command_line import run
 from tests.served_collections import (
     EVIL,
     TOKEN,
@@ -160,7 +159,7 @@ def test_another_site_changes_nothing_even_with_the_cookie(heaps, token, headers
 
 def test_the_page_is_not_opened_to_others_without_a_token(tmp_path):
     for host in ("0.0.0.0", "::", "192.168.0.2"):
-        done = CliRunner().invoke(commands, ["serve", str(tmp_path), "--host", host, "--no-token"])
+        done = run("serve", str(tmp_path), "--host", host, "--no-token")
         assert done.exit_code != 0
         assert "no-token" in str(done.exception) + done.output
 

@@ -171,7 +171,7 @@ def learn(
     Example:
       nearsay learn birds.nearsay
     """
-    from nearsay.collection.distributed_learning import learned_on
+    from nearsay.collection.distributed import learned_on
     from nearsay.collection.indexing import learn_from_source
     from nearsay.collection.live import LiveCollection
     from nearsay.collection.state.row_groups import ANSWERED

@@ -23,7 +23,10 @@ INSTRUCTIONS = (
     " that voted for them: quote both. A set of several labels means that it is not sure which."
 )
 # What an assistant needs of an answer; the rest would fill its window.
-KEPT = ("id", "label", "probability", "set", "set_probability", "record", "node", "node_probability", "novelty")
+KEPT = (
+    *("id", "label", "probability", "set", "set_nodes", "set_probability", "record"),
+    *("node", "node_probability", "novelty"),
+)
 NEIGHBORS_GIVEN = 5
 MOST = 100
 

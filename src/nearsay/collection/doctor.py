@@ -23,8 +23,7 @@ from nearsay.collection.store import learned_files, shard_files
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.files.folder import DATABASE, LOG, LOG_INDEX, Folder
 from nearsay.collection.store.files.writer_lock import holder_of
-from nearsay.collection.store.integrity import entry_faults
-from nearsay.collection.store.orphaned_files import unnamed_files
+from nearsay.collection.store.integrity import entry_faults, unnamed_files
 from nearsay.collection.store.reader import ReadableStore
 from nearsay.collection.store.store import Store
 from nearsay.errors import InputError, NearsayError, StorageError

@@ -22,9 +22,7 @@ from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
-from nearsay.collection.state.item_table import frame_of
-from nearsay.collection.state.learned import Learned
-from nearsay.collection.state.learned_info import LearnedInfo
+from nearsay.collection.state.learned import Learned, LearnedInfo
 from nearsay.collection.state.live_items import LiveItems
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.collection.state.row_groups import GROUP_BY, check_group_by, validation_rows
@@ -453,7 +451,7 @@ class LiveCollection:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""
-        return frame_of(self.store.items())
+        return self.store.items().to_frame()
 
     def _follow(self, event: int, added: np.ndarray | None = None) -> int:
         """The store has taken an event: bring the state up to date."""

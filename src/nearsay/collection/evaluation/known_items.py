@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.answers import Keyword
-from nearsay.collection.evaluation.distributed_leave_one_out import left_out_on
+from nearsay.collection.distributed import left_out_on
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.keywords.keyword_state import KeywordState
+from nearsay.collection.state.keywords.learned_keywords import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
 from nearsay.collection.state.live_views import LiveViews, checked_queries
 from nearsay.collection.state.row_groups import GROUP_BY

@@ -21,13 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.collection.state.feature_groups import FeatureGroups, TextViews
 from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.collection.state.row_groups import NO_ROWS
-from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import left_out_calibration
@@ -418,3 +417,41 @@ def _without_labels(posterior: Any) -> Any:
     if "ranks_" in vars(bare):  # the fallback where no class is sure
         bare.ranks_ = _without_labels(bare.ranks_)
     return bare
+
+
+@dataclass(frozen=True)
+class LearnedInfo:
+    """What is learned, and from how many rows.
+
+    Attributes
+    ----------
+    n_rows, version : the number of rows it was learned from, and the event it was learned after.
+    n_voters : how many rows vote now.
+    of_labels : whether any row had a label, or keywords.
+    posterior, views, n_neighbors : what past cases chose.
+    record : of all past answers: cases, right ones, and the range of the true share; None without any.
+
+    >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
+    Learned on 4,500 rows, now 6,120: learn again to make use of them. pooled over euclidean, k = 10.
+    """
+
+    n_rows: int
+    version: int
+    n_voters: int
+    posterior: str
+    views: list[str]
+    n_neighbors: int
+    of_labels: bool = True
+    record: dict[str, Any] | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether a tenth of the rows has come or gone since."""
+        return abs(self.n_voters - self.n_rows) * 10 >= max(self.n_rows, 10)
+
+    def __str__(self) -> str:
+        if not self.of_labels:
+            return f"Nothing is labeled yet. {self.n_voters:,} items are compared by {' + '.join(self.views)}."
+        grown = f"Learned on {self.n_rows:,} rows, now {self.n_voters:,}"
+        again = ": learn again to make use of them" if self.stale else ""
+        return f"{grown}{again}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."

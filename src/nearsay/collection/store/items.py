@@ -20,8 +20,10 @@ import numpy as np
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.events import Event, is_one_value, read_events
 from nearsay.collection.store.stored_values import all_from_json, check_column, not_as_written
+from nearsay.errors import require
 
-# Columns of an item that events change. ``id`` is given once, with the row.
+# Columns of an item as they are shown, and those that events change: ``id`` is given once, with the row.
+COLUMNS = ("id", "label", "keywords", "confirmed", "by", "details")
 CHANGING = ("label", "keywords", "details", "confirmed", "by", "alive")
 AS_JSON = ("keywords", "details")
 # SQLite takes 32,766 values in a statement.
@@ -63,6 +65,16 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """What is known of each item, in the order they were added; those forgotten are left out."""
+        every = (self.ids, self.labels, self.keywords, self.confirmed, self.by, self.details)
+        columns = [column[self.alive].tolist() for column in every]
+        return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def to_frame(self) -> Any:
+        """The same as a pandas DataFrame; keywords are lists in it, details dicts."""
+        return require("pandas", "pandas").DataFrame(self.to_dicts(), columns=list(COLUMNS))
 
 
 def items_at(database: Database, version: int) -> Items:

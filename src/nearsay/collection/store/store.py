@@ -35,8 +35,8 @@ from nearsay.collection.store.events import Event, append_event
 from nearsay.collection.store.files.durable_files import storage_errors
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.files.writer_lock import WriterLock
+from nearsay.collection.store.integrity import remove_garbage
 from nearsay.collection.store.items import add_items, change_items, columns_of
-from nearsay.collection.store.orphaned_files import remove_garbage
 from nearsay.collection.store.reader import ReadableStore
 from nearsay.collection.store.shard_files import ShardFile, check_min_rows, vectors_digest
 from nearsay.collection.store.stored_values import ADVICE, check_n_columns, check_settings

@@ -15,8 +15,6 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 # (accuracy, normalized gain), both (n_points,)
 Points = tuple[np.ndarray, np.ndarray]
-
-
 # Up to so many points are drawn as dots.
 FEW_POINTS = 25
 MARK = 8.0
@@ -45,7 +43,8 @@ class AccuracySpecificityDisplay(drawing.Display):
         self.curves = curves
         self.published = published
         self.target = target
-        self.at_target = {} if target is None else _most_specific(curves, target)
+        best = {} if target is None else {method: most_specific(points, target) for method, points in curves.items()}
+        self.at_target = {method: point for method, point in best.items() if point is not None}
 
     @classmethod
     def from_estimator(
@@ -175,14 +174,14 @@ def _hollow(number: int, name: str) -> dict[str, Any]:
     }
 
 
-def _most_specific(curves: dict[str, Points], target: float) -> dict[str, tuple[float, float]]:
-    best_points = {}
-    for method, (accuracy, gain) in curves.items():
-        keeps = np.flatnonzero(accuracy >= target)
-        if len(keeps):
-            best = keeps[gain[keeps].argmax()]
-            best_points[method] = (float(accuracy[best]), float(gain[best]))
-    return best_points
+def most_specific(points: Points, target: float) -> tuple[float, float] | None:
+    """The point of most gain with an accuracy of at least ``target``; None without one."""
+    accuracy, gain = points
+    keeps = np.flatnonzero(accuracy >= target)
+    if not len(keeps):
+        return None
+    best = keeps[gain[keeps].argmax()]
+    return float(accuracy[best]), float(gain[best])
 
 
 def _points(method: Any, curve: Any) -> Points:

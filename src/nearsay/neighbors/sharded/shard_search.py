@@ -114,13 +114,13 @@ class ShardTask:
             parts.append(some._of_other_groups(fitted, Q[lines], longer._search(fitted, Q[lines], NO_ROWS)))
         return stacked(parts) if parts else self._search(fitted, Q, NO_ROWS)
 
-    def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, found: Partial) -> Partial:
-        """What was found, without the rows of the queries' own groups."""
-        assert found.nearest is not None
-        nearest = found.nearest.without(self._is_own(found.nearest.indices), self.k)
-        if found.members is not None:
-            self._replace_own_members(fitted, Q, found.members)
-        return Partial(nearest.widened(self.k), found.members)
+    def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, part: Partial) -> Partial:
+        """A part without the rows of the queries' own groups."""
+        assert part.nearest is not None
+        nearest = part.nearest.without(self._is_own(part.nearest.indices), self.k)
+        if part.members is not None:
+            self._replace_own_members(fitted, Q, part.members)
+        return Partial(nearest.widened(self.k), part.members)
 
     def _replace_own_members(self, fitted: FittedShard, Q: np.ndarray, members: ClassTable) -> None:
         """Where the nearest row of a class is of the query's own group, put in the nearest of another."""
