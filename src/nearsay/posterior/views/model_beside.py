@@ -83,6 +83,7 @@ class ModelBeside:
 
     past_: np.ndarray | None = None
     copies_: Sequence[Any] = ()
+    keeps_copies = False
 
     def __init__(self, model: Any, classes: np.ndarray, name: str = "", *, keeps_copies: bool = False) -> None:
         self.model = model
@@ -237,12 +238,6 @@ class ModelBeside:
     def _to_saved(self) -> dict[str, Any]:
         # Past cases are at hand.
         return {name: value for name, value in vars(self).items() if name not in ("copies_", "keeps_copies")}
-
-    @classmethod
-    def _from_saved(cls, fields: dict[str, Any]) -> ModelBeside:
-        saved = cls.__new__(cls)
-        vars(saved).update(fields, keeps_copies=False)
-        return saved
 
 
 class ForestBeside(ModelBeside):

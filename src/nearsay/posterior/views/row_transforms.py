@@ -336,12 +336,6 @@ class LearnedTransforms:
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_directions"}
 
-    @classmethod
-    def _from_saved(cls, fields: dict[str, Any]) -> LearnedTransforms:
-        saved = cls.__new__(cls)
-        vars(saved).update(fields)
-        return saved
-
     def whole(self, transform: RowTransform) -> LinearMap:
         """The map for queries."""
         if self._whole is None:
