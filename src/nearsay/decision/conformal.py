@@ -17,13 +17,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_labels, places_among
-from nearsay.core.settings import check_choice, check_flag
+from nearsay.core.settings import check_choice, check_flag, check_whole
 from nearsay.decision.calibration import AroundClassifier, Calibration
 from nearsay.decision.fold_models import columns
 from nearsay.decision.guarantee import check_share
 from nearsay.decision.rules import node_probabilities
 from nearsay.decision.set_evidence import SetEvidence, node_set_evidence, set_evidence
-from nearsay.decision.sets.best_sets import check_max_nodes
+from nearsay.decision.sets.best_sets import MOST_NODES
 from nearsay.decision.sets.class_scores import SCORES, class_thresholds, rows_needed, threshold
 from nearsay.decision.sets.node_sets import SET_POINTS, NodeSets
 from nearsay.errors import InputError
@@ -300,7 +300,7 @@ class ConformalClassifier(AroundClassifier):
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
         check_share("coverage", self.coverage, ends=False)
-        check_max_nodes(self.max_nodes)
+        check_whole("max_nodes", self.max_nodes, least=1, most=MOST_NODES)
         if self.taxonomy is None:
             return
         if not isinstance(self.taxonomy, Taxonomy):

@@ -15,6 +15,7 @@ import numpy as np
 
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import in_parallel
+from nearsay.core.settings import check_whole
 from nearsay.data.images import read_image
 from nearsay.describe.descriptor import ImageDescriptor, as_image
 from nearsay.errors import InputError, require, unknown_name
@@ -135,12 +136,10 @@ class Encoder(ABC):
     """
 
     def __init__(self, preprocessing: Preprocessing, *, name: str, metric: str, batch_size: int) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
-            raise InputError(f"batch_size must be a whole number of at least 1; got {batch_size!r}.")
         self._preprocessing = preprocessing
         self.name = name
         self.metric = metric
-        self.batch_size = int(batch_size)
+        self.batch_size = check_whole("batch_size", batch_size, least=1)
 
     @property
     def preprocessing(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from nearsay.core.arrays import check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_jobs
+from nearsay.core.settings import check_whole
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class.class_search import ClassSearch
@@ -256,7 +257,7 @@ class LabeledNeighbors:
         array([[[1.],
                 [3.]]])
         """
-        n_members = _check_n_members(n_members)
+        n_members = check_whole("n_members", n_members, least=1)
         Q = neighbor_search.checked_queries(self.search, Q)
         return self._by_class.rows_and_members(Queries.of_items(Q), 0, n_members)[1]
 
@@ -271,7 +272,7 @@ class LabeledNeighbors:
                [ 0,  2],
                [ 1, -1]])
         """
-        n_members = _check_n_members(n_members)
+        n_members = check_whole("n_members", n_members, least=1)
         return self._by_class.rows_and_members(Queries.of_rows(self.search.rows_, None), 0, n_members)[1]
 
     @cached_property
@@ -329,12 +330,6 @@ def check_members(members: Any) -> tuple[int, ...]:
             f" each class to average; () asks for the order of the classes alone. Got members={members!r}."
         )
     return tuple(int(number) for number in numbers)
-
-
-def _check_n_members(n_members: Any) -> int:
-    if not _is_count(n_members):
-        raise InputError(f"n_members must be a whole number of at least 1; got n_members={n_members!r}.")
-    return int(n_members)
 
 
 def _is_count(number: Any) -> bool:
