@@ -60,13 +60,8 @@ class ConformalClassifier(AroundClassifier):
         "aps" for each row the fewest leaves whose probability reaches a
         threshold; no set is empty.
     cv : None, "split", "prefit", int or splitter, default=None
-        Where the calibration probabilities come from.
-
-        None: the estimator's own leave-one-out probabilities where it has ``leave_one_out_proba``, so that every row
-        trains and calibrates; otherwise as "split". "split": a fifth of every class is held out, with a fixed seed; a
-        class of one row stays with the estimator, but a fifth of such rows counts as not covered. "prefit": the
-        estimator is fitted already, on other rows, and ``fit`` only calibrates. An int or splitter: the estimator is
-        fitted without each fold and asked about it; these models answer together, by the mean of their probabilities.
+        Where the calibration probabilities come from, as in ``HedgedClassifier``. With "split" a class of one row stays
+        with the estimator, but a fifth of such rows counts as not covered.
 
         "split" and "prefit" carry the finite-sample guarantee, whatever the estimator. The others come close where
         leaving a row or a fold out changes answers little, as it does with neighbors.

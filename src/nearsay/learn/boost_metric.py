@@ -229,8 +229,7 @@ class BoostMetric(LearnedMetric):
 
         Parameters
         ----------
-        X : (n_rows, n_features)
-        y : (n_rows,) labels
+        X, y : (n_rows, n_features) rows, and their labels.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a patient or a writer: no triplet holds an anchor
             and another row of its group, and whole groups are held out.

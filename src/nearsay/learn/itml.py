@@ -112,8 +112,7 @@ class ITML(LearnedMetric):
 
         Parameters
         ----------
-        X : (n_rows, n_features)
-        y : (n_rows,) labels
+        X, y : (n_rows, n_features) rows, and their labels.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a patient or a writer: rows of one group are never a pair.
         """

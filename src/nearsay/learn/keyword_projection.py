@@ -65,13 +65,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         self.shrinkage = shrinkage
 
     def fit(self, X: Any, Y: Any) -> KeywordProjection:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
+        """Learn the map; ``X`` and ``Y`` are as in ``KeywordAnnotator.fit``."""
         check_whole("n_components", self.n_components, least=1)
         check_number("shrinkage", self.shrinkage, 0, closed="right")
         rows, keywords = rows_and_keywords(X, Y)

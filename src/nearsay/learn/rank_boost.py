@@ -197,8 +197,7 @@ class RankBoostNeighbors(BaseEstimator):
 
         Parameters
         ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        X, Y : as in ``KeywordAnnotator.fit``.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a photographer: rows of a row's group are not in its order.
         """

@@ -46,11 +46,7 @@ class KeywordForest(ForestClasses):
         self.rows_a_tree = rows_a_tree
 
     def fit(self, X: Any, Y: Any) -> KeywordForest:  # type: ignore[override]  # keywords, not classes
-        """Grow the trees.
-
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
+        """Grow the trees; ``X`` and ``Y`` are as in ``KeywordAnnotator.fit``."""
         rows, keywords = rows_and_keywords(X, Y)
         self.n_features_in_, self.words_ = rows.shape[1], keywords.words
         # Trees are grown from rows in this order.

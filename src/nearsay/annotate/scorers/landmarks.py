@@ -30,8 +30,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    features : None, {name: columns} or {name: (columns, distance)}
-        The feature spaces; None is one, all columns by Euclidean distance.
+    features : as in ``JointNeighbors``.
     weights : None or {name: weight}
         How much each space counts, as in ``JointNeighbors``.
     n_landmarks : int, default=5000

@@ -122,8 +122,7 @@ class MLkNN(BaseEstimator):
 
         Parameters
         ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        X, Y : as in ``KeywordAnnotator.fit``.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a photographer: no row of its group votes on a past case.
         """

@@ -57,8 +57,7 @@ class KeywordRegression(BaseEstimator):
 
         Parameters
         ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        X, Y : as in ``KeywordAnnotator.fit``.
         sample_weight : (n_rows,), optional
             How much each row counts: a row of weight 2 counts like two rows. None weighs all rows the same.
             The transformer is fitted without it.

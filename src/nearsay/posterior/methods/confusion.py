@@ -59,8 +59,7 @@ class Confmat(Tabulated):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
     normalize : {"row", "column"}, default="row"
         Right out of the cases that truly were of the class (recall), or out
         of those that were predicted as the class (precision).
@@ -146,8 +145,7 @@ class ConfmatRank(CountsCases):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------
@@ -256,13 +254,7 @@ class ConfmatRank(CountsCases):
 
 
 class ConfmatRankVotesplit(ConfmatRank):
-    """As ``ConfmatRank``, but what a past case gives to every class goes by ``RankVotesplit``.
-
-    Parameters
-    ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
-    """
+    """As ``ConfmatRank``, but what a past case gives to every class goes by ``RankVotesplit``."""
 
     name = "confmat&rank&votesplit"
     ranking = RankVotesplit

@@ -153,13 +153,7 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
 
 
 class CountsCases(Posterior):
-    """A posterior that counts past cases, and can take a case back from its counts.
-
-    Parameters
-    ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
-    """
+    """A posterior that counts past cases, and can take a case back from its counts."""
 
     takes_weights = True
     counts_cases = True

@@ -32,8 +32,7 @@ class Rank(Tabulated):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------
@@ -131,8 +130,7 @@ class RankVotesplit(Rank):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------
