@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from nearsay.decision.envelope import AccuracyCurve
     from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Definitions of the path of a node, for the similarity of two nodes.
-
 # Levels of information that differ by less than this are equal up to rounding.
 SAME_INFORMATION_DIGITS = 9
 
