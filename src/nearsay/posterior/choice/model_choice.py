@@ -14,7 +14,7 @@ the scatter of the cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -67,6 +67,7 @@ class ModelCandidate:
     models: tuple[int, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class Chooser:
     """Tries candidates on past cases, each once.
 
@@ -82,30 +83,21 @@ class Chooser:
     steps : where models were measured, and views will be.
     """
 
-    def __init__(
-        self,
-        views: dict[tuple[int, int], View],
-        posteriors: Mapping[str, Callable[[], Posterior]],
-        labels: np.ndarray,
-        n_classes: int,
-        *,
-        ks: Sequence[int],
-        rows: np.ndarray,
-        exponents: str | None = None,
-        models: Sequence[ModelBeside] = (),
-        criterion: str = CRITERIA[0],
-        weights: RowWeights | None = None,
-        steps: Steps | None = None,
-    ) -> None:
-        self.steps = Steps() if steps is None else steps
-        self.views = views
-        self.posteriors = posteriors
-        self.ks = ks
-        self.labels = labels
-        self.n_classes = n_classes
-        self.exponents = exponents
-        self.criterion = criterion
-        self.rows = rows
+    views: dict[tuple[int, int], View]
+    posteriors: Mapping[str, Callable[[], Posterior]]
+    labels: np.ndarray
+    n_classes: int
+    _: KW_ONLY
+    ks: Sequence[int]
+    rows: np.ndarray
+    exponents: str | None = None
+    models: Sequence[ModelBeside] = ()
+    criterion: str = CRITERIA[0]
+    weights: RowWeights | None = None
+    steps: Steps = field(default_factory=Steps)
+
+    def __post_init__(self) -> None:
+        views, posteriors, labels, ks, models = self.views, self.posteriors, self.labels, self.ks, self.models
         # A class of one row is never right when that row is left out, whatever is chosen.
         judged = np.flatnonzero(np.bincount(labels)[labels[self.rows]] > 1)
         judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
@@ -115,7 +107,6 @@ class Chooser:
         for key, view in views.items():
             with self.steps.step(self._view_name(key)):
                 self._all[key] = view.past_cases(1 if view.knows_labels else max(ks), members, self.rows)
-        self.models = list(models)
         self._all_log_proba = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
         self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
@@ -127,7 +118,7 @@ class Chooser:
         self._everyone = everyone
         self._paid: PoolMembers | None = None
         self._losses_without: dict[str, float] = {}  # of the pool, without each member that pays
-        self._worth = relative_weights(weights, self.rows)  # how much each case counts
+        self._worth = relative_weights(self.weights, self.rows)  # how much each case counts
 
     def choose(self) -> ModelCandidate:
         """The candidate to take: step by step, as drawn above.
