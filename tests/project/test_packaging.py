@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,28 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-YAML = sorted([ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff", *(ROOT / ".github").rglob("*.yml")])
+YAML = sorted(
+    [
+        ROOT / ".pre-commit-config.yaml",
+        ROOT / "CITATION.cff",
+        ROOT / "recipe" / "recipe.yaml",
+        *(ROOT / ".github").rglob("*.yml"),
+    ]
+)
 
 
 def read(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
 
 
+MATRIX = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["test"]["strategy"]["matrix"]
+
+
 def lower_bounds() -> dict[str, str]:
-    """The oldest version of each package that nearsay needs."""
-    pairs = (re.fullmatch(r"([\w-]+)>=([\d.]+)", need) for need in PROJECT["project"]["dependencies"])
-    return {pair[1]: pair[2] for pair in pairs if pair}
+    """The oldest version of each package that nearsay needs, or that an extra brings."""
+    needs = [*PROJECT["project"]["dependencies"], *(need for extra in EXTRAS.values() for need in extra)]
+    pairs = (re.fullmatch(r"([\w-]+)>=([\d.]+)", need) for need in needs)
+    return {pair[1].lower(): pair[2] for pair in pairs if pair}
 
 
 def test_the_version_is_written_in_the_package_and_the_wheel_takes_it_from_there():
@@ -51,17 +63,50 @@ def test_every_yaml_file_is_one(path):
 
 
 def test_the_oldest_packages_that_are_tested_are_the_oldest_allowed():
-    matrix = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["test"]["strategy"]["matrix"]
-    (oldest,) = (each for each in matrix["include"] if each["packages"] == "oldest")
-    pins = dict(pin.removesuffix(".*").split("==") for pin in oldest["pins"].split())
-    assert pins == {package: lower_bounds()[package] for package in pins}
-    assert {"numpy", "scipy", "scikit-learn", "numba"} <= set(pins)
-    assert PROJECT["project"]["requires-python"] == f">={oldest['python']}"
+    pins = dict(re.findall(r"^([\w-]+)==([\d.]+)$", read("oldest.txt"), flags=re.MULTILINE))
+    for package, pin in pins.items():
+        assert f"{pin}.".startswith(f"{lower_bounds()[package]}."), package
+    needed = {re.match(r"[\w-]+", need)[0].lower() for need in PROJECT["project"]["dependencies"]}
+    assert needed <= set(pins)
+    (oldest,) = {each["python"] for each in MATRIX["include"] if each["packages"] == "oldest"}
+    assert PROJECT["project"]["requires-python"] == f">={oldest}"
 
 
-def test_x86_and_arm_are_tested():
-    matrix = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["test"]["strategy"]["matrix"]
-    assert {machine.endswith("-arm") for machine in matrix["machine"]} == {True, False}
+def test_every_system_and_python_that_is_named_is_tested():
+    pythons = {*MATRIX["python"], *(each["python"] for each in MATRIX["include"])}
+    machines = {re.match(r"[a-z]+", machine)[0] for machine in MATRIX["machine"]}
+    assert {machine.endswith("-arm") for machine in MATRIX["machine"]} == {True, False}
+    classifiers = PROJECT["project"]["classifiers"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(classifiers))
+    assert set(named) == pythons
+    systems = {"ubuntu": "POSIX :: Linux", "macos": "MacOS", "windows": "Microsoft :: Windows"}
+    assert {f"Operating System :: {systems[machine]}" for machine in machines} <= set(classifiers)
+    released = yaml.safe_load(read(".github/workflows/release.yml"))["jobs"]["test"]["strategy"]["matrix"]
+    assert (set(released["machine"]), set(released["python"])) == (set(MATRIX["machine"]), pythons)
+
+
+def test_links_of_the_readme_work_away_from_the_project():
+    text = read("README.md")
+    for change in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(change["pattern"], change["replacement"], text)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert links
+    assert [link for link in links if not link.startswith(("https://", "http://"))] == []
+    assert "<!--" not in text
+
+
+def test_the_wheel_is_small():
+    """What it holds, compressed as it is in a wheel."""
+    files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert sum(len(zlib.compress(path.read_bytes(), 6)) for path in files) < 4_000_000
+
+
+def test_the_release_is_made_by_targets_that_there_are():
+    makefile = read("Makefile")
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for targets in re.findall(r"run: make ([a-z ]+)$", workflow.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            for target in targets.split():
+                assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
 
 
 def test_every_extra_brings_a_package_that_the_code_asks_for_and_every_package_asked_for_has_its_extra():
@@ -110,3 +155,14 @@ def test_the_files_that_tests_begin_with_are_there():
 def test_the_changelog_of_a_version_is_short():
     versions = read("CHANGELOG.md").split("\n## ")[1:]
     assert [version.partition("\n")[0] for version in versions if version.count("\n") >= 80] == []
+
+
+def test_the_recipe_for_conda_needs_what_the_wheel_needs():
+    recipe = yaml.safe_load(read("recipe/recipe.yaml"))
+    assert recipe["context"]["version"] == nearsay.__version__
+    assert PROJECT["project"]["requires-python"] == f">={recipe['context']['python_min']}"
+    run = [re.sub(r"^matplotlib-base", "matplotlib", need).replace(" ", "") for need in recipe["requirements"]["run"]]
+    assert run[1:] == PROJECT["project"]["dependencies"]
+    assert {need.replace(" ", "") for need in recipe["requirements"]["host"][2:]} == set(
+        PROJECT["build-system"]["requires"]
+    )

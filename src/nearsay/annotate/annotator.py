@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,6 +26,7 @@ from nearsay.annotate.scorers.keyword_scorers import KeywordScorer, as_relevance
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
 from nearsay.annotate.word_taxonomy import ImpliedWords, with_implied
 from nearsay.core.arrays import as_rows, check_n_neighbors, evenly, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_choice, check_number, check_whole
 from nearsay.data.content_order import as_met
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
@@ -53,7 +53,7 @@ MOST_PAST_CASES = 10_000
 Fold = tuple[np.ndarray, np.ndarray]
 
 
-class KeywordAnnotator(BaseEstimator):
+class KeywordAnnotator(DocumentedEstimator):
     """Keywords from labeled neighbors, combined with a projection and a regression where they help.
 
     Parameters

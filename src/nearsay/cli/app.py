@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from nearsay.collection.ingest.batches import Problem
+    from nearsay.collection.live import LiveCollection
 
 # Bad rows that are printed one by one; the JSON has them all.
 PROBLEMS_SHOWN = 1000
@@ -151,6 +152,13 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+def opened(path: Path, **options: Any) -> LiveCollection:
+    """A collection; importing it takes long."""
+    from nearsay.collection.live import LiveCollection
+
+    return LiveCollection.open(path, **options)
 
 
 def author(who: str | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count, print_problems
+from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count, opened, print_problems
 from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
 
 PANEL = "Make a collection"
@@ -92,7 +92,6 @@ def index(
     from nearsay.collection.indexing import add_source, index_source
     from nearsay.collection.ingest.image_description import Description
     from nearsay.collection.ingest.text_description import TextDescription
-    from nearsay.collection.live import LiveCollection
     from nearsay.errors import InputError
     from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
@@ -107,7 +106,7 @@ def index(
                 " --cluster and --validation are for that only. Leave them out with --add; nearsay learn takes"
                 " --validation."
             )
-        with LiveCollection.open(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
+        with opened(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
             made = add_source(
                 collection, src, confirmed=not unconfirmed, who=author(who), on_progress=report, **reading
             )
@@ -173,13 +172,12 @@ def learn(
     """
     from nearsay.collection.distributed import learned_on
     from nearsay.collection.indexing import learn_from_source
-    from nearsay.collection.live import LiveCollection
     from nearsay.collection.state.row_groups import ANSWERED
     from nearsay.errors import InputError
     from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
-    with LiveCollection.open(path) as collection, show_progress("Learning from past cases"):
+    with opened(path) as collection, show_progress("Learning from past cases"):
         problems: list[Any] = []
         if cluster is not None:
             if validation is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, print_problems
+from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, opened, print_problems
 from nearsay.core.terminal import (
     FAILED,
     AsJson,
@@ -57,11 +57,10 @@ def evaluate(
     from nearsay.collection.evaluation.evaluate import evaluate as evaluate_collection
     from nearsay.collection.evaluation.evaluate import evaluation_report
     from nearsay.collection.indexing import query_source
-    from nearsay.collection.live import LiveCollection
     from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     named = {"pictures": pictures, "encoder": encoder}
-    with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:
+    with opened(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:
         held: Any = _share(holdout)
         if isinstance(held, Path):
             held = query_source(collection, held)

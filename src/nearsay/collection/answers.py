@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from nearsay.describe.texts.shared_words import marked_parts, quote, words_of
-from nearsay.posterior.evidence.evidence import UNUSUAL, InWords, record_in_words
+from nearsay.posterior.evidence.evidence import UNUSUAL, InWords, answer_first, record_in_words
 
 # Fields whose names are words of Python have another name in JSON.
 NAME_IN_JSON = {"set_": "set"}
@@ -223,7 +223,7 @@ class Answer(InWords):
         )
         head = "<tr><th>neighbor</th><th>label</th><th>distance</th><th>weight</th></tr>"
         quoted = "" if self.item_text is None else f"<q>{escape(self.item_text)}</q><br>"
-        text = quoted + escape(self.text).replace("\n", "<br>")
+        text = quoted + answer_first(escape(self.text))
         return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
 
 

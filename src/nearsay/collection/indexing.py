@@ -26,6 +26,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.backup import check_new_folder, new_folder
 from nearsay.collection.store.files.durable_files import storage_errors
 from nearsay.collection.store.store import Store
+from nearsay.core.notebook_progress import shown_progress
 from nearsay.describe.texts.text_descriptions import WORDS
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
@@ -136,7 +137,7 @@ def index_source(
         of_texts = description if isinstance(description, TextDescription) else TextDescription.choose()
         texts = [details["text"] for details in rows.details]
         of_texts = of_texts.fitted(texts, cache_folder(unfinished))
-        rows = replace(rows, X=of_texts(texts, on_progress))
+        rows = replace(rows, X=of_texts(texts, shown_progress(on_progress, "Describing texts")))
         reading = {"text_column": source.text_column, **reading}
     settings, groups, measured = _measured(source, described, of_texts, metric)
     with storage_errors(f"make the collection {path}"), new_folder(path) as part:

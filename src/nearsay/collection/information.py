@@ -20,10 +20,9 @@ def collection_information(path: str | os.PathLike[str]) -> dict[str, Any]:
         learned, store = collection.learned, collection.store
         record = store.settings.get(SETTING) or {}
         last = next(iter(collection.history(collection.version - 1)), None) if collection.version else None
-        kind = str(record.get("kind") or "numbers")
         by = record.get("by") or ([] if learned is None else learned.views)
         return {
-            "kind": "rows" if kind == "numbers" else kind,
+            "kind": "rows" if collection.kind == "numbers" else collection.kind,
             "n_items": int(np.count_nonzero(alive)),
             "n_labeled": int(np.count_nonzero(labeled)),
             "n_waiting": int(np.count_nonzero(labeled & ~confirmed)),

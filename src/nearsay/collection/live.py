@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from nearsay.collection.answers import Answer
+from nearsay.collection.ingest.image_description import NUMBERS, SETTING
 from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
@@ -207,6 +208,11 @@ class LiveCollection:
     def table_encoder(self) -> TableEncoder | None:
         """What encodes rows of the table that the collection was made of, where it has words or gaps."""
         return None if self.table is None else self.table.encoder
+
+    @property
+    def kind(self) -> str:
+        """What items are: "pictures", "texts" or "numbers"."""
+        return str((self.store.settings.get(SETTING) or {}).get("kind") or NUMBERS)
 
     def state(self) -> CollectionState:
         """The newest version; it stays as it is, whatever changes later."""

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.core.arrays import check_row_numbers, check_sample_weight, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
 from nearsay.data.rows import as_groups
@@ -81,7 +82,7 @@ class Calibration:
             yield from self.in_blocks()
 
 
-class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, DocumentedEstimator):
     """Base of the classifiers that guarantee something about the answers of another with ``predict_proba``."""
 
     estimator: Any

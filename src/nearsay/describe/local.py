@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import in_parallel, one_blas_thread
 from nearsay.core.settings import check_whole
 from nearsay.data.images import read_image
@@ -40,7 +40,7 @@ MOST_IMAGES, MOST_PATCHES = 1000, 100_000
 Patches = tuple[np.ndarray, np.ndarray]
 
 
-class BagOfWords(BaseEstimator):
+class BagOfWords(DocumentedEstimator):
     """Shares of visual words in an image, in a vocabulary that ``fit`` learns: a descriptor once it is fitted.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, row_blocks
+from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_compiled_for, row_blocks
 from nearsay.core.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
 from nearsay.distances import vectors_in_numpy
 from nearsay.distances.distance import Distance
@@ -83,7 +83,7 @@ class VectorDistance(Distance):
 
         if self.pair_kernel and X.dtype.char in SINGLE_OR_DOUBLE:  # one compiled form for each of two types is enough
             pairs = getattr(kernels, self.pair_kernel)
-            pairs(self.form(Q), X, candidates, first, *self.pair_arguments(), out)
+            pairs(*map(as_compiled_for, (self.form(Q), X, candidates)), first, *self.pair_arguments(), out)
             return
         if not self.measures_formed or candidates.size < len(X):
             super().measure(Q, X, candidates, first, out)

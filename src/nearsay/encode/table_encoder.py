@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_choice, check_flag, check_whole
 from nearsay.encode.encoded_columns import EncodedColumn, NumberColumn, WordColumn
 from nearsay.encode.table_columns import DATES, NUMBERS, TableColumns, is_data_frame, read_columns
@@ -26,7 +27,7 @@ ID_NAMES = ("id", "ids", "index", "key", "uuid", "unnamed: 0")
 VALUES_SHOWN = 3
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(TransformerMixin, DocumentedEstimator):
     """Rows of numbers from a table of numbers, words, dates and gaps, so that Euclidean distance compares them.
 
     Numbers and dates are standardized, skewed ones by ranks. Every word has a column of its own, words of few rows

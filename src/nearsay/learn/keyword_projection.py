@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, eigh, qr, solve_triangular
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_rows, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_number, check_whole
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
@@ -32,7 +33,7 @@ MOST_COLUMNS = 1024
 WORD_RIDGE = 1e-3
 
 
-class KeywordProjection(TransformerMixin, BaseEstimator):
+class KeywordProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DocumentedEstimator):
     """A linear map to a space in which rows with similar keywords are near (CCA of rows and keywords).
 
     Parameters
@@ -92,6 +93,10 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         for part in row_blocks(len(rows), row_bytes=8 * rows.shape[1]):
             out[part] = (rows[part] - self.mean_) @ self.components_.T
         return unit_length(out)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
 
 
 def unit_length(X: np.ndarray) -> np.ndarray:

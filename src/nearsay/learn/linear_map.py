@@ -10,11 +10,12 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_flag
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.content_order import content_order
@@ -29,7 +30,7 @@ SMALL, LARGE = 1e-15, 1e15
 SMALLEST = 1e-290
 
 
-class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DocumentedEstimator):
     """Base of learned metrics: a linear transformer after which the Euclidean distance is the learned one.
 
     A learner sets ``components_`` in ``fit``; everything else follows from it.

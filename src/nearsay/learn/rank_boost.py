@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import in_parallel
 from nearsay.core.settings import check_flag, check_randomness, check_whole
 from nearsay.data.keywords import annotated_order, rows_and_keywords
@@ -120,7 +120,7 @@ def _best_threshold(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n
     return space, threshold, r
 
 
-class RankBoostNeighbors(BaseEstimator):
+class RankBoostNeighbors(DocumentedEstimator):
     """Neighbors in an order learned from keywords by RankBoost (Cui et al. 2013).
 
     Every feature space ranks the rows by its own distance. The score of a rank in a space is learned from pairs of rows

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.core.arrays import check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.arrays import as_compiled_for, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_parallel, shares, thread_count, threads
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import brute_force
@@ -151,7 +151,7 @@ def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> Neighbor
 
 def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
     """Search for one batch; ``left_out`` names the row that each query is itself (or is empty)."""
-    Q = as_compiled_for(Q)
+    Q = as_compiled_for(Q) if isinstance(Q, np.ndarray) else Q
     table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
     if brute_force.serves(search, len(Q)):
         brute_force.fill_nearest(search, Q, left_out, (table.indices, table.distances))
@@ -176,13 +176,6 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
 
     in_parallel(order, shares(len(candidates), most=len(candidates)))
     return table
-
-
-def as_compiled_for(Q: Any) -> Any:
-    """Queries in C order and writable memory: loops are compiled for one kind of memory."""
-    if isinstance(Q, np.ndarray) and not (Q.flags.c_contiguous and Q.flags.writeable):
-        return Q.copy()
-    return Q
 
 
 def nearest_of_few(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | None:

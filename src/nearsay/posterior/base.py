@@ -15,8 +15,8 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_whole
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
@@ -31,7 +31,7 @@ FOLDS_LEFT_OUT = 10
 FRESH = -1
 
 
-class Posterior(BaseEstimator, ABC):
+class Posterior(DocumentedEstimator, ABC):
     """Turns neighbors into probabilities. The constructor only remembers its parameters, as in scikit-learn.
 
     Class attributes:

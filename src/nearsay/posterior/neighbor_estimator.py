@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import places_among
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_choice
 from nearsay.data.rows import as_groups, as_ids
@@ -38,7 +39,7 @@ from nearsay.posterior.priors import log_frequencies
 from nearsay.posterior.row_weights import GivenRows, TrainingRows, held_out_of_rows, rows_that_count
 
 
-class ModelEstimator(ClassifierMixin, BaseEstimator):
+class ModelEstimator(ClassifierMixin, DocumentedEstimator):
     """A classifier that holds a fitted model; subclasses say how rows are given, and fit it.
 
     Attributes

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_rows
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors.joint.feature_spaces import FeatureSpace, HeldSpaces, as_spaces
 from nearsay.neighbors.joint.joint_search import JointIndex
 from nearsay.neighbors.table import NeighborTable
 
 
-class JointNeighbors(BaseEstimator):
+class JointNeighbors(DocumentedEstimator):
     """The nearest rows by the mean distance over several feature spaces, each scaled to one (JEC).
 
     Parameters

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.core.arrays import as_rows, evenly
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_number, check_whole
 from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
@@ -25,7 +26,7 @@ from nearsay.errors import InputError
 FAINTEST = 1e-10
 
 
-class LandmarkFeatures(TransformerMixin, BaseEstimator):
+class LandmarkFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DocumentedEstimator):
     """Nyström features: columns whose inner products approximate a kernel of the joint distance of all feature spaces.
 
     Parameters
@@ -83,7 +84,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         columns[chosen] = nearness @ self._components
         others = np.ones(len(rows), np.bool_)
         others[chosen] = False
-        columns[others] = self.transform(rows[others])
+        columns[others] = self._columns(rows[others])
         return columns
 
     def _learn(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +111,13 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         """The components of each row: (n_rows, n_components)."""
         check_is_fitted(self, "mean_distance_")
         rows = as_rows(X, width=self.n_features_in_)
+        return self._columns(rows)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._components.shape[1])
+
+    def _columns(self, rows: np.ndarray) -> np.ndarray:
         return self._nearness(self.landmarks_.distances(rows)) @ self._components
 
     def _nearness(self, distances: np.ndarray) -> np.ndarray:

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.scorers.relevance import weighted_votes
 from nearsay.core.arrays import as_rows, check_n_neighbors, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_estimator, check_number
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.data.rows import as_groups
@@ -85,7 +86,7 @@ def _by_votes(votes: np.ndarray, counted: np.ndarray, shape: tuple[int, int]) ->
     return np.bincount(cells[counted], minlength=shape[0] * shape[1]).reshape(shape)
 
 
-class MLkNN(BaseEstimator):
+class MLkNN(DocumentedEstimator):
     """A probability for every keyword, from the number of neighbors that have it (Zhang and Zhou 2007).
 
     Parameters

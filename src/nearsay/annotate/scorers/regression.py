@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_rows, check_sample_weight, evenly, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_estimator, check_number
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.keyword_projection import Spanned, covariances
@@ -23,7 +24,7 @@ MOST_PAIRS = 2**21
 FAINTEST = 1e-9
 
 
-class KeywordRegression(BaseEstimator):
+class KeywordRegression(DocumentedEstimator):
     """Scores of keywords by ridge regression on the columns, one linear model per word.
 
     Parameters

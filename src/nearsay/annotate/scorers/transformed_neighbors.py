@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_rows
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_estimator
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 
 
-class TransformedNeighbors(BaseEstimator):
+class TransformedNeighbors(DocumentedEstimator):
     """The nearest rows after a transformer.
 
     Parameters

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.core.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_estimator, check_whole
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.neighbors.table import NeighborTable
@@ -26,7 +27,7 @@ from nearsay.neighbors.table import NeighborTable
 QUERIES_AT_ONCE = 64
 
 
-class TwoPassNeighbors(BaseEstimator):
+class TwoPassNeighbors(DocumentedEstimator):
     """The union of the nearest rows of *each keyword*, so that frequent words do not crowd out rare ones (2PKNN).
 
     Parameters

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.collection.evaluation.judgement import Judgement
-from nearsay.collection.evaluation.known_items import KnownItems, Progress
+from nearsay.collection.evaluation.known_items import KnownItems
 from nearsay.collection.ingest.picture_files import path_within, picture_folder, small_copy
 from nearsay.collection.live import LiveCollection
+from nearsay.core.notebook_progress import Progress
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
 from nearsay.reports.evaluation import TARGET

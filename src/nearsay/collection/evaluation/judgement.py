@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from nearsay.collection.evaluation.known_items import Judged, KnownItems, Progress, brought, held_out, judge, left_out
+from nearsay.collection.evaluation.known_items import Judged, KnownItems, brought, held_out, judge, left_out
 from nearsay.collection.live import LiveCollection
+from nearsay.core.notebook_progress import Progress, shown_progress
 from nearsay.displays.case_tables import tables_of
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
@@ -64,7 +65,7 @@ class Judgement:
         else:
             items = brought(collection, holdout)
         tree, tree_notes = _taxonomy(collection, items)
-        judged = judge(items, on_progress)
+        judged = judge(items, shown_progress(on_progress, "Evaluating"))
         notes = [*items.notes, *tree_notes, *_shift_notes(items, judged)]
         return cls(collection.store.path.name, items, judged, tree, notes)
 

@@ -26,6 +26,7 @@ from nearsay.collection.state.learned import LiveClassifier
 from nearsay.collection.state.live_views import LiveViews, checked_queries
 from nearsay.collection.state.row_groups import GROUP_BY
 from nearsay.core.arrays import places_among, row_blocks, rows_within
+from nearsay.core.notebook_progress import Progress
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.learn.tuning import held_out_rows
@@ -45,7 +46,6 @@ from nearsay.reports.evaluation import MISTAKES_SHOWN
 N_KEYWORDS = 5
 # In larger collections, near-duplicates are not looked for unasked.
 MOST_COMPARED = 20_000
-Progress = Callable[[int, int], Any]
 Blocks = Iterator[tuple[slice, NeighborTable, np.ndarray]]
 
 

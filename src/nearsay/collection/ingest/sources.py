@@ -14,7 +14,7 @@ reason. With ``strict=True`` the first one is an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -40,6 +40,7 @@ from nearsay.collection.ingest.text_sources import (
     text_files,
 )
 from nearsay.collection.store.validate_items import shown_name
+from nearsay.core.notebook_progress import Progress, shown_progress
 from nearsay.data.images import image_endings, named_images
 from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
@@ -49,7 +50,6 @@ from nearsay.search.stored.lance import LANCE, is_lance
 from nearsay.taxonomy.edges import read_edges, without_header
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-Progress = Callable[[int, int], None]
 # How a table is read; kept with the collection that is made of it.
 READING = ("label_column", "keywords_column", "id_column", "header", "text_column", "group_column")
 LABELS_FROM = ("folder", "tags", "column")
@@ -64,17 +64,12 @@ class Source:
     Attributes
     ----------
     kind : "pictures", "texts" or "numbers"
-        What the rows are.
     problems : list of Problem
         The rows that were left out in the last pass.
-    taxonomy : Taxonomy or None
-        The one given, else that of folders within folders.
-    text_column : str or None
-        The column of texts, where a table has one with a name.
-    group_by : str or None
-        The column of groups, as details call it.
-    n_delivered : int
-        How many rows the last pass delivered.
+    taxonomy : the one given, else that of folders within folders.
+    text_column : the column of texts, where a table has one with a name.
+    group_by : the column of groups, as details call it; or None.
+    n_delivered : how many rows the last pass delivered.
     """
 
     def __init__(
@@ -91,18 +86,13 @@ class Source:
         on_progress: Progress | None,
         group_by: str | None = None,
     ) -> None:
-        self.name, self.group_by = name, group_by
-        self.taxonomy = taxonomy
-        self.kind = kind
+        self.name, self.kind, self.taxonomy, self.group_by = name, kind, taxonomy, group_by
+        self.text_column: str | None = getattr(reader, "text_column", None)
         self.problems: list[Problem] = []
         self.n_delivered = 0
-        self._reader = reader
-        self._groups = feature_groups
-        self._labels = labels
-        self._known_labels = known_labels
-        self._strict = strict
-        self._on_progress = on_progress
-        self.text_column: str | None = getattr(reader, "text_column", None)
+        self._reader, self._groups, self._labels = reader, feature_groups, labels
+        self._known_labels, self._strict = known_labels, strict
+        self._on_progress = shown_progress(on_progress, f"Reading {name}")
 
     @property
     def of_pictures(self) -> bool:
@@ -143,7 +133,9 @@ class Source:
         )
         self.problems, self.n_delivered = checks.problems, 0
         done, n_columns = 0, 0
-        labels = None if self._labels is None else self._labels.restarted()
+        labels = self._labels
+        if labels is not None:
+            labels.restart()
         for raw in self._reader:
             if labels is not None:
                 labels.join(raw)
@@ -273,11 +265,11 @@ def read_source(
     if labels is None and labels_from is None and _is_folder(path):
         labels = fiftyone_file(path)
     reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
-    group_by = _group_by(reader, group_column, path)
+    roles, group_by = getattr(reader, "roles", None), _group_by(reader, group_column, path)
     groups, folder = reader.feature_groups, path if _is_folder(path) else path.parent
     if isinstance(reader, FolderSource | TextFolder) and labels is None and tree is None:
         tree = reader.taxonomy
-    texts = isinstance(reader, TextFolder | TextLines) or _has_texts(reader)
+    texts = isinstance(reader, TextFolder | TextLines) or getattr(roles, "text", None) is not None
     pictures = not texts and (isinstance(reader, FolderSource) or not reader.columns)
     if texts:
         reader = DescribedTexts(reader, describe_texts)
@@ -319,11 +311,6 @@ def _group_by(reader: Any, group_column: Column | None, path: Path) -> str | Non
             raise InputError(f"{path.name} is no table, so it has no column of groups. Leave the group column out.")
         return None
     return None if roles.group is None else str(roles.group) if reader.names is None else reader.names[roles.group]
-
-
-def _has_texts(reader: Any) -> bool:
-    roles = getattr(reader, "roles", None)
-    return roles is not None and roles.text is not None
 
 
 def _is_folder(path: Path) -> bool:
@@ -397,13 +384,12 @@ class _LabelTable:
         self._problems: list[Problem] = []
         for raw in self._table:
             self._take(raw)
-        self._left = set(self._by_id)
+        self.restart()
         self.chosen = [f"labels are those of {path.name}; what it does not list has none"]
 
-    def restarted(self) -> _LabelTable:
-        """The same for another pass."""
+    def restart(self) -> None:
+        """Begin another pass."""
         self._left = set(self._by_id)
-        return self
 
     def _take(self, raw: RawRows) -> None:
         for place, id in enumerate(raw.ids):

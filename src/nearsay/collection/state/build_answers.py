@@ -122,7 +122,8 @@ def _build_answers(
         if hedges_at:
             p_node = state.hedged.nodes_proba(p)
             for line, node in enumerate(nodes):
-                trees[line] = tree_shown(hedged.taxonomy_, p_node[line], _named_nodes(node, hedges[line]))
+                named = [node.node, *(hedge["node"] for hedge in hedges[line])]
+                trees[line] = tree_shown(hedged.taxonomy_, p_node[line], named)
     every = zip(names, evidence, nodes, words, sets, hedges, trees, strict=True)
     return [_answer(state, name, item, node, some[:n_keywords], *listed) for name, item, node, some, *listed in every]
 
@@ -142,10 +143,6 @@ def _in_nodes(state: CollectionState, labels: list[str]) -> list[str]:
     tree = state.hedged.taxonomy_
     nodes = covering_nodes(labels, tree, WORDS_OF_SET)
     return [tree.node_words[node] for node in nodes] if len(nodes) == WORDS_OF_SET else []
-
-
-def _named_nodes(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
-    return list(dict.fromkeys([node.node, *(hedge["node"] for hedge in hedges)]))
 
 
 def _hedge(node: Any) -> dict[str, Any]:

@@ -149,15 +149,14 @@ class Learned:
         metric: Any = "euclidean",
         posterior: Any = "auto",
         n_neighbors: Any = "auto",
-        groups: FeatureGroups | TextViews | None = None,
         taxonomy: Taxonomy | None = None,
-        make: Callable[..., View] | None = None,
-        blocks: tuple[tuple[int, int], ...] = (),
-        views: Callable[..., list[View]] | None = None,
-        row_groups: np.ndarray | None = None,
+        **fitting: Any,
     ) -> Learned:
-        """Learn from the rows that vote; ``numbers`` are theirs in the store. Other parameters as above."""
-        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks, views, row_groups)
+        """Learn from the rows that vote; ``numbers`` are theirs in the store.
+
+        ``fitting`` are further arguments of ``fitted_to_rows``.
+        """
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, **fitting)
         learned, model = cls(), classifier.model_
         fitted = model.views.views
         learned.transforms = [transform_of(view) for view in fitted]

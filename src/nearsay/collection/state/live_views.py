@@ -100,10 +100,15 @@ class LiveView:
     def __init__(self, transform: LiveTransform, X: np.ndarray, voters: Voters) -> None:
         self.transform = transform
         self.voters = voters
-        distance = as_distance(transform.metric)
-        self.search = ExactSearch().fit_checked(distance.check(transform.apply(X)), distance)
-        if not voters.votes.all():
-            self.search.remove(np.flatnonzero(~voters.votes))
+        self.search = self._searched(X)
+
+    def _searched(self, X: np.ndarray, fold: int = -1) -> ExactSearch:
+        """All rows in the view, or in the one learned without a fold; those that do not vote are left out."""
+        distance = as_distance(self.transform.metric)
+        search = ExactSearch().fit_checked(distance.check(self.transform.apply(X, fold)), distance)
+        if not self.voters.votes.all():
+            search.remove(np.flatnonzero(~self.voters.votes))
+        return search
 
     def changed(self, added: np.ndarray, voters: Voters) -> LiveView:
         """With more rows, and other voters."""
@@ -143,26 +148,15 @@ class LiveView:
 
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
         """The nearest others of some rows, in views that were learned without them."""
-        if not self.transform.without:
+        if not self.transform.without or not len(rows):
             return self.labeled.leave_one_out(k, members, rows)
         fold, parts, places = self.voters.fold[rows], [], []
-        for number in np.unique(fold):
+        for number in np.unique(fold).tolist():
             here = np.flatnonzero(fold == number)
-            if number < 0:
-                labeled = self.labeled
-            else:
-                distance = self.search.distance_
-                search = ExactSearch().fit_checked(
-                    distance.check(self.transform.apply(all_rows(), int(number))), distance
-                )
-                if not self.voters.votes.all():
-                    search.remove(np.flatnonzero(~self.voters.votes))
-                labeled = self.voters.searched(search)
+            labeled = self.labeled if number < 0 else self.voters.searched(self._searched(all_rows(), number))
             parts.append(labeled.leave_one_out(k, members, rows[here]))
             places.append(here)
-        return (
-            joined(parts)[np.argsort(np.concatenate(places))] if parts else self.labeled.leave_one_out(k, members, rows)
-        )
+        return joined(parts)[np.argsort(np.concatenate(places))]
 
 
 class LiveViews:

@@ -113,20 +113,11 @@ def read_event(database: Database, number: int) -> Event | None:
 
 def read_events(database: Database, after: int = 0, *, newest_first: bool = False) -> Iterator[Event]:
     """All events after a number, a page at a time, so that reading a long log does not block others."""
-    before = None
-    while True:
-        if newest_first:
-            bounds = "number > ?" if before is None else "number > ? AND number < ?"
-            page = _page(database, f"{bounds} ORDER BY number DESC", (after,) if before is None else (after, before))
-        else:
-            page = _page(database, "number > ? ORDER BY number", (after,))
-        if not page:
-            return
+    way, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
+    last = 2**63 - 1 if newest_first else after
+    while page := _page(database, f"number > ? AND number {beyond} ? ORDER BY number {way}", (after, last)):
         yield from map(_event, page)
-        if newest_first:
-            before = page[-1][0]
-        else:
-            after = page[-1][0]
+        last = page[-1][0]
 
 
 def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
@@ -146,13 +137,17 @@ def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple
 
 def rows_changed(database: Database, after: int) -> set[int]:
     """Numbers of the rows that events after a number are about."""
-    events = database.all("SELECT number, rows FROM events WHERE number > ?", (after,))
-    return {row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))}
+    return set(_rows(database, "number > ?", after))
 
 
 def rows_added_by_machines(database: Database) -> list[int]:
     """Rows that came with a machine's label, in order."""
-    events = database.all("SELECT number, rows FROM events WHERE kind = 'add' AND by = 'machine' ORDER BY number")
+    return _rows(database, "kind = 'add' AND by = 'machine'")
+
+
+def _rows(database: Database, which: str, *values: int) -> list[int]:
+    """The rows of some events, in order."""
+    events = database.all(f"SELECT number, rows FROM events WHERE {which} ORDER BY number", values)
     return [row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))]
 
 

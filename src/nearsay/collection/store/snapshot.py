@@ -79,14 +79,8 @@ class Snapshot:
             numbers = (content["event"], content["n_rows"], content["n_columns"], *content["forgotten"])
             if not all(type(each) is int and each >= 0 for each in numbers) or type(content["digest"]) is not str:
                 raise ValueError("a number is none")
-            return cls(
-                content["event"],
-                content["digest"],
-                content["n_rows"],
-                content["n_columns"],
-                shards,
-                content["forgotten"],
-            )
+            names = ("event", "digest", "n_rows", "n_columns", "forgotten")
+            return cls(shards=shards, **{name: content[name] for name in names})
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"The snapshot {path} is damaged ({error}). Make it again.") from error
 
@@ -152,9 +146,4 @@ def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> S
 
 
 def _shard_record(shard: ShardFile, file: str) -> dict[str, Any]:
-    return {
-        "file": Path(file).as_posix(),
-        "first": shard.first,
-        "n_rows": shard.n_rows,
-        "sha256": shard.sha256,
-    }
+    return {"file": Path(file).as_posix(), "first": shard.first, "n_rows": shard.n_rows, "sha256": shard.sha256}

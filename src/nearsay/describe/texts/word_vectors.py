@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils.extmath import randomized_svd
 
 from nearsay.core.arrays import row_blocks
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import one_blas_thread
 from nearsay.core.settings import check_whole
 from nearsay.describe.texts.text_descriptor import checked_texts, unit_length
@@ -40,7 +40,7 @@ FAINTEST = 1e-4
 TEXTS_AT_ONCE = 4096
 
 
-class WordVectors(BaseEstimator):
+class WordVectors(DocumentedEstimator):
     """Texts by their words and character n-grams, as directions that ``fit`` learns from texts: a text descriptor.
 
     Parameters

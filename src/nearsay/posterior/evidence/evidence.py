@@ -57,7 +57,13 @@ def text_and_table(text: str, head: Sequence[str], rows: Iterable[Sequence[str]]
     """HTML of some sentences, a table below them, and the evidence of another answer below that."""
     table = html_table("", head, list(rows))
     inner = evidence._repr_html_() if isinstance(evidence, InWords) else ""
-    return f"<div><p>{escape(text).replace(chr(10), '<br>')}</p>{table}{inner}</div>"
+    return f"<div><p>{answer_first(escape(text))}</p>{table}{inner}</div>"
+
+
+def answer_first(text: str) -> str:
+    """Lines of HTML, the first of which is the answer; without colors, so that it reads well on light and on dark."""
+    first, *others = text.split("\n")
+    return "<br>".join([f"<strong>{first}</strong>", *others])
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Literal, get_args
 
-from sklearn.base import BaseEstimator
-
 from nearsay.core.classes_by_name import classes_by_name
+from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_choice
 from nearsay.data.saved.saved_by_name import named_in_file, save_by_name
 from nearsay.errors import unknown_name
@@ -52,7 +51,7 @@ class NamedPosterior:
         return made
 
 
-class Auto(BaseEstimator):
+class Auto(DocumentedEstimator):
     """The posterior that past cases choose: ``posterior="auto"``, with options.
 
     Parameters

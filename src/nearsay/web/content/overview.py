@@ -12,7 +12,7 @@ from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import CLASSES, TYPICAL, RowLabels, row_labels
 from nearsay.web.content.page_caches import PageCaches
-from nearsay.web.content.served_collection import ServedCollection, with_state
+from nearsay.web.content.served_collection import ServedCollection, as_listed
 
 # Up to so many items, mistakes and duplicates are counted without being asked for.
 COUNTED_UP_TO = 20_000
@@ -77,9 +77,7 @@ def _strip(served: ServedCollection, typical: Sequence[tuple[str | None, int, li
     strip: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
     for label, n, rows in typical:
-        items = [with_state(item) for item in served.collection.store.items_of(rows)]
-        for item in items:
-            del item["details"]  # visitors need no paths of this machine
+        items = [as_listed(item) for item in served.collection.store.items_of(rows)]
         strip.append({"label": label, "n_items": n, "items": items})
         shown += items
     served.add_sketches(shown)  # in one scale
@@ -92,29 +90,26 @@ def to_do(
     """What to do next, the most useful first: ``what``, ``why`` and the page, or None for learning again."""
     n_items, n_labeled, n_waiting = (figures[name] for name in ("n_items", "n_labeled", "n_waiting"))
     todo: list[dict[str, Any]] = []
-    if not n_items:
-        return todo
-    if not n_labeled and not figures["n_keywords"]:
-        why = "Nothing is labeled yet. Label a few typical items, and answers begin."
-        todo.append({"what": "Label the first items", "why": why, "page": "/next"})
-        why = "Items that lie together, labeled at a stroke."
-        return [*todo, {"what": "Label whole groups", "why": why, "page": "/groups"}]
-    if stale:
-        why = "Many items came or went since it was learned."
-        todo.append({"what": "Learn again", "why": why, "page": None})
-    if n_waiting:
-        why = "A machine gave these labels. They count once you accept them."
-        todo.append({"what": f"Review {_count(n_waiting, 'label')}", "why": why, "page": "/review"})
-    if n_mistakes:
-        why = "Labels that their neighbors contradict."
-        todo.append({"what": _count(n_mistakes, "likely mistake"), "why": why, "page": "/mistakes"})
-    if n_duplicates:
-        why = "Items that are nearly the same."
-        todo.append({"what": _count(n_duplicates, "pair") + " of near-duplicates", "why": why, "page": "/duplicates"})
-    if n_labeled and n_labeled < n_items:
-        why = "Those whose labels would help most come first."
-        unlabeled = n_items - n_labeled
-        todo.append({"what": f"Label some of {_count(unlabeled, 'item')} without one", "why": why, "page": "/next"})
+
+    def add(what: str, page: str | None, why: str) -> None:
+        todo.append({"what": what, "why": why, "page": page})
+
+    if n_items and not n_labeled and not figures["n_keywords"]:
+        add("Label the first items", "/next", "Nothing is labeled yet. Label a few typical items, and answers begin.")
+        add("Label whole groups", "/groups", "Items that lie together, labeled at a stroke.")
+    elif n_items:
+        if stale:
+            add("Learn again", None, "Many items came or went since it was learned.")
+        if n_waiting:
+            why = "A machine gave these labels. They count once you accept them."
+            add(f"Review {_count(n_waiting, 'label')}", "/review", why)
+        if n_mistakes:
+            add(_count(n_mistakes, "likely mistake"), "/mistakes", "Labels that their neighbors contradict.")
+        if n_duplicates:
+            add(f"{_count(n_duplicates, 'pair')} of near-duplicates", "/duplicates", "Items that are nearly the same.")
+        if n_labeled and n_labeled < n_items:
+            what = f"Label some of {_count(n_items - n_labeled, 'item')} without one"
+            add(what, "/next", "Those whose labels would help most come first.")
     return todo
 
 

@@ -6,6 +6,7 @@ folder was not can be gone after a power cut, so every new file needs both.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ except ImportError:
     F_FULLFSYNC = None
 
 CHUNK = 1 << 22
+# How a file system says that it knows no such thing. A disk that fails says something else.
+NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 # A file that is new.
 WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
@@ -45,21 +48,34 @@ def storage_errors(doing: str) -> Iterator[None]:
 def sync_file(descriptor: int) -> None:
     """Return when what was written is on the disk."""
     if F_FULLFSYNC is not None:
-        fcntl(descriptor, F_FULLFSYNC)
-    else:
-        os.fsync(descriptor)
+        try:
+            fcntl(descriptor, F_FULLFSYNC)
+            return
+        except OSError as error:  # a network drive, whose server has to do it
+            if error.errno not in NOT_SUPPORTED:
+                raise
+    os.fsync(descriptor)
+
+
+def sync_names(descriptor: int) -> None:
+    """``sync_file`` of an open folder. Some network drives know it for files only, and keep names with them."""
+    try:
+        sync_file(descriptor)
+    except OSError as error:
+        if error.errno not in NOT_SUPPORTED:
+            raise
 
 
 def sync_folder(folder: Path | Folder) -> None:
     """Return when the names in the folder are on the disk."""
     if isinstance(folder, Folder):
-        folder.sync(sync_file)
+        folder.sync(sync_names)
         return
     if os.name == "nt":  # Windows opens no folders; there, names are journaled with their files
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        sync_file(descriptor)
+        sync_names(descriptor)
     finally:
         os.close(descriptor)
 
