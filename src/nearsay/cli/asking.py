@@ -384,7 +384,7 @@ def _label_parts(
     refused: list[str],
 ) -> None:
     from nearsay.collection.labeling_parts import label_parts
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     if out is None or refused:
         what = f"{' and '.join(refused)} cannot be used with it" if refused else "name it with --out"

@@ -286,8 +286,8 @@ CLASSES: tuple[Savable, ...] = (
     _class("posterior.evidence.records:Records", angles=floats("cases"), sums=floats("4 cases+1")),
     _class("posterior.choice.choices:CandidateScore", posterior=TEXT, n_neighbors=NONE | count(),
         distances=tuple_of(TEXT), groups=tuple_of(TEXT), log_posterior=FLOAT, accuracy=FLOAT, seconds=FLOAT),
-    _class("posterior.choice.summary:MemberSummary", name=TEXT, seconds=FLOAT, used=BOOL, without=NONE | FLOAT),
-    _class("posterior.choice.summary:PoolSummary", members=tuple_of(of("MemberSummary")), log_loss=FLOAT,
+    _class("posterior.choice.choices:MemberSummary", name=TEXT, seconds=FLOAT, used=BOOL, without=NONE | FLOAT),
+    _class("posterior.choice.choices:PoolSummary", members=tuple_of(of("MemberSummary")), log_loss=FLOAT,
         n_cases=count()),
     # views of the rows
     _class("posterior.views.row_transforms:RowTransform", name=TEXT, power=NONE | FLOAT, pull=FLOAT, large_margin=BOOL,
