@@ -110,7 +110,7 @@ def test_no_row_is_asked_twice_by_choosing_learning_and_judging_a_fusion(monkeyp
 
     monkeypatch.setattr(LabeledNeighbors, "leave_one_out", counted)
     monkeypatch.setattr(fused_model, "rows_judged", lambda *given: np.arange(0, 120, 2))
-    monkeypatch.setattr("nearsay.posterior.choice.nested.NESTED_BELOW", 0)  # choosing anew asks anew
+    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 0)  # choosing anew asks anew
 
     def judged(most_kept):
         asked.clear()

@@ -20,7 +20,6 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FRESH
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
 from nearsay.posterior.choice.fitting import FitOptions
-from nearsay.posterior.choice.nested import fit_nested
 from nearsay.posterior.choice.row_groups import (
     are_automatic,
     groups_together,
@@ -35,6 +34,7 @@ from nearsay.posterior.fused_model import FusedOptions
 from nearsay.posterior.methods.custom_posterior import CustomPosterior
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
+from nearsay.posterior.nested import fit_nested
 from nearsay.posterior.priors import log_frequencies
 from nearsay.posterior.row_weights import GivenRows, TrainingRows, held_out_of_rows, rows_that_count
 

@@ -34,7 +34,6 @@ from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
-from nearsay.posterior.choice.nested import fit_nested
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.novelty import Novelty
@@ -42,6 +41,7 @@ from nearsay.posterior.evidence.records import Records
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
+from nearsay.posterior.nested import fit_nested
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
 from nearsay.posterior.row_weights import GivenRows, TrainingRows
 from nearsay.posterior.views.feature_group import View

@@ -355,7 +355,7 @@ CLASSES: tuple[Savable, ...] = (
         blocks=tuple_of(pair_of(count(), count())), verbose=BOOL),
     _class("posterior.fused_model:FusedOptions", of_each=of("FitOptions"), groups=dict_of(TEXT, SLICE | ints("_")),
         exponents=PLAIN, fusion=TEXT),
-    _class("posterior.choice.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),
+    _class("posterior.nested:NestedFits", options=of("FitOptions FusedOptions"), X=numbers("rows _"),
         labels=LABELS, classes=values("classes"), weights=_WEIGHTS,
         beside_proba=NONE | list_of(NONE | floats("rows classes")), order=ints("_", below="rows"),
         groups=NONE | ints("rows"), answers=may(list_of(pair_of(ints("_", below="rows"), floats("_ classes"))))),
