@@ -16,7 +16,8 @@ from tests.public import ESTIMATORS, PUBLIC
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.glob("**/*.md") if "generated" not in page.parts)
-AT_THE_TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+NAMES = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+AT_THE_TOP = [ROOT / name for name in NAMES]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in [*AT_THE_TOP, *PAGES]}
 LARGEST_PICTURE = 150_000
 GROUPS = {
