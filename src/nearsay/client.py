@@ -49,17 +49,12 @@ class RemoteCollection:
 
     Parameters
     ----------
-    address : str
-        As printed by ``nearsay serve``, with its token or without: ``http://127.0.0.1:8017/?token=…``.
+    address : as printed by ``nearsay serve``, with its token or without: ``http://127.0.0.1:8017/?token=…``.
     token : str, optional
-    timeout : float
-        Seconds to wait for an answer.
-    patience : float
-        Seconds to wait for what is computed in the background: mistakes, duplicates, learning.
-    retries : int
-        How often a request is tried again.
-    transport : optional
-        Of httpx: for proxies, certificates and tests.
+    timeout : seconds to wait for an answer.
+    patience : seconds to wait for what is computed in the background: mistakes, duplicates, learning.
+    retries : how often a request is tried again.
+    transport : optional; of httpx: for proxies, certificates and tests.
     """
 
     def __init__(
@@ -313,7 +308,6 @@ class RemoteCollection:
 
 
 def _data_of(answer: Any) -> dict[str, Any]:
-    """The data of an answer; its error as an exception."""
     try:
         data = answer.json()
     except ValueError:
@@ -333,7 +327,6 @@ def _seconds(text: str | None) -> float:
 
 
 def _question(each: Any) -> dict[str, Any]:
-    """A question as the server takes it."""
     if isinstance(each, str):
         return {"text": each}
     if isinstance(each, Path):

@@ -15,10 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from typer.testing import CliRunner
 
 import nearsay
-from nearsay.cli import app
 from nearsay.data.catalog import DATASETS
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior import Confmat, Proportional
@@ -27,14 +25,9 @@ from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
 from nearsay.reports.summary import summarize
 from nearsay.tour.digits_tour import example_queries
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
-
-
-def run(*arguments: object, columns: int = 80) -> SimpleNamespace:
-    return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(
-        app, [str(argument) for argument in arguments]
-    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +70,7 @@ def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(
     assert toured.result.stderr == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(app, ["tour", "--data", "digits"]).stderr == ""
+    assert run("tour", "--data", "digits").stderr == ""
     assert (tmp_path / "nearsay-tour.png").exists()
 
 

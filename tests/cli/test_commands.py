@@ -14,13 +14,11 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import get_type_hints
 
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 import nearsay as ns
 from nearsay.cli import app
@@ -32,6 +30,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.data.catalog import data_folders
 from nearsay.posterior.evidence.records import range_in_words
+from tests.command_line import run
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 
@@ -44,10 +43,6 @@ NOT_RUN = ("tour", "papers", "serve", "mcp")
 # What is learned, where a test is about something else.
 QUICK = ("--posterior", "weighted", "--k", "3")
 COLORS = {"owl": (120, 80, 30), "wren": (180, 140, 90), "trout": (90, 110, 160)}
-
-
-def run(*arguments: object) -> SimpleNamespace:
-    return CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None}).invoke(app, [str(each) for each in arguments])
 
 
 def picture(path: Path, kind: str, number: int) -> None:
@@ -877,8 +872,7 @@ def test_a_terminal_of_any_width_shows_every_table(leaves, columns):
         ["doctor"], ["doctor", "leaves.nearsay"], ["history", "leaves.nearsay"],
         ["bench", "--rows", "20", "--columns", "2"],
     ):  # fmt: skip
-        environment = {"COLUMNS": columns, "FORCE_COLOR": None}
-        result = CliRunner(env=environment).invoke(app, arguments)
+        result = run(*arguments, columns=columns)
         assert result.exit_code == (2 if arguments == ["nosuch"] else 0), (arguments, result.exception)
         assert result.output
 

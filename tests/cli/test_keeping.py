@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.collection.live import LiveCollection
+from tests import command_line
 
-
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "120", "FORCE_COLOR": None}).invoke(app, [str(each) for each in arguments])
+run = partial(command_line.run, columns=120)
 
 
 @pytest.fixture

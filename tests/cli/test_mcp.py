@@ -91,6 +91,7 @@ def test_answers_are_those_of_the_collection_with_the_items_that_voted(leaves):
     async def work(call):
         told = await call("ask", id="odd")
         assert (told["label"], told["probability"], told["text"]) == ("beech", expected.probability, expected.text)
+        assert (told["set"], told["set_nodes"]) == (expected.set_, expected.set_nodes)
         near = (await call("neighbors", row="6.95", n=3))["neighbors"]
         assert [each["id"] for each in near] == [each.id for each in new.neighbors[:3]]
         assert near[0]["label"] == "elm"

@@ -8,15 +8,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import nearsay as ns
-from nearsay.cli import app
 from nearsay.collection import Answer, LiveCollection
 from nearsay.errors import InputError
 from nearsay.tour import emoji_tour as tours
 from nearsay.tour.answer_cards import Bar, class_bars
 from nearsay.tour.pick_examples import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
+from tests.command_line import run
 
 pytest.importorskip("PIL.Image", reason="pictures need pillow")
 
@@ -32,10 +31,6 @@ KINDS = (
     "plant-flower",
 )
 STEPS = ["index", "ask", "answer", "hedged", "keywords", "correct", "again", "mistakes", "picture"]
-
-
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None}).invoke(app, [str(argument) for argument in arguments])
 
 
 def few(split):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,18 +23,25 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
 
-@pytest.fixture
-def path(tmp_path):
+@pytest.fixture(scope="module")
+def pets(tmp_path_factory):
     """Thirty items: some sealed, some guessed by a machine, one without a label, one forgotten; and learned."""
     X = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0, 0], [4, 0], [0, 4]], 10, axis=0)
-    with LiveCollection.create(tmp_path / "pets", n_columns=2) as collection:
+    path = tmp_path_factory.mktemp("made") / "pets"
+    with LiveCollection.create(path, n_columns=2) as collection:
         collection.add([f"p{row}" for row in range(26)], X[:26], np.repeat(["cat", "dog", "fox"], 10)[:26].tolist())
         collection.store.seal(1)
         collection.add(["m1", "m2"], X[26:28], ["fox", "fox"], by="machine")
         collection.add(["n1", "gone"], X[28:], [None, "cat"])
         collection.forget(["gone"])
         collection.learn()
-    return tmp_path / "pets"
+    return path
+
+
+@pytest.fixture
+def path(pets, tmp_path):
+    """A copy of them."""
+    return Path(shutil.copytree(pets, tmp_path / "pets"))
 
 
 @contextmanager

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from typer.testing import CliRunner
 
 import nearsay as ns
-from nearsay.cli.app import app
 from nearsay.collection import LiveCollection
 from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.evaluation.known_items import rows_held_out
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests import command_line
 
 EACH = 4
 VOTES = {"posterior": "weighted", "n_neighbors": 3}  # nothing to choose, where it does not matter who answers
@@ -202,7 +201,7 @@ def table(path, X, y, who, first=0):
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, [str(each) for each in arguments])
+    done = command_line.run(*arguments)
     assert done.exit_code == 0, done.output
     return done.output
 

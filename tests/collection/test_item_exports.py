@@ -15,7 +15,7 @@ from PIL import Image
 
 from nearsay.collection import LiveCollection, export_items
 from nearsay.collection.ingest.sources import read_source
-from nearsay.collection.state.item_table import COLUMNS
+from nearsay.collection.store.items import COLUMNS
 from nearsay.errors import InputError
 
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "=dog")]

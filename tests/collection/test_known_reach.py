@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from nearsay.collection.state.collection_state import MOST_CHANGED, NeighborRadiusCache
 from nearsay.collection.state.live_views import LiveTransform, LiveView, Voters
-from nearsay.collection.state.neighbor_radius_cache import MOST_CHANGED, NeighborRadiusCache
 from tests.reference import neighbors as reference
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.collection import distributed_learning, labeling, labeling_parts
-from nearsay.collection.distributed_learning import PastCasesTask, learned_on, past_cases_part
+from nearsay.collection import distributed, labeling, labeling_parts
+from nearsay.collection.distributed import PastCasesTask, learned_on, past_cases_part
 from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.indexing import index_source
 from nearsay.collection.ingest.image_description import Description
@@ -116,7 +116,7 @@ def test_a_worker_with_another_version_or_another_file_says_so(place):
     queries = {"collection": str(place / "leaves.nearsay"), "source": source, "out": str(place / "0.parquet")}
     queries |= {"accuracy": None, "n_keywords": 5, "id_column": None}
     newer = labeling_parts.PartTask(**queries, version=version + 1, source_digest=labeling_parts.file_checksum(source))
-    with pytest.raises(StorageError, match=rf"is at event {version}, older than event {version + 1}"):
+    with pytest.raises(StorageError, match=rf"is at event {version}, but event {version + 1}"):
         label_part(newer)
     with pytest.raises(StorageError, match="is missing or has changed"):
         label_part(labeling_parts.PartTask(**queries, version=version, source_digest="another"))
@@ -153,7 +153,7 @@ def contents(learned: Learned, folder: Path) -> dict[str, bytes]:
     [("unequal columns", 7), ("feature groups", 7), ("one posterior", 7), ("one posterior", 1000)],
 )
 def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, rows_a_task):
-    monkeypatch.setattr(distributed_learning, "ROWS_A_TASK", rows_a_task)
+    monkeypatch.setattr(distributed, "ROWS_A_TASK", rows_a_task)
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 4, 80)
     X = (rng.integers(0, 5, (80, 4)) + labels[:, None]).astype(np.float32)

@@ -21,9 +21,9 @@ from numpy.testing import assert_array_equal
 
 import nearsay as ns
 from nearsay.collection import LiveCollection
+from nearsay.collection.state.collection_state import NeighborRadiusCache
 from nearsay.collection.state.keywords import learned_keywords
 from nearsay.collection.state.live_views import LiveView, LiveViews
-from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
 from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import CollectionBusy, InputError
 from nearsay.neighbors.living.living_table import LivingTable

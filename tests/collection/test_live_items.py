@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from nearsay.collection.state import live_column
-from nearsay.collection.state.live_column import LiveColumn
-from nearsay.collection.state.live_items import LiveItems
+from nearsay.collection.state import live_items
+from nearsay.collection.state.live_items import LiveColumn, LiveItems
 from nearsay.collection.store.events import Event
 from nearsay.collection.store.items import Items
 from tests.reference.collection import who_votes
@@ -95,8 +94,8 @@ def test_voters_follow_events_as_a_count_of_all_rows_does(rows, changes, machine
 
 @given(st.lists(st.integers(0, 3), max_size=9), st.data())
 def test_a_column_that_changes_leaves_the_one_before_as_it_was(values, data):
-    before = live_column.ROWS_PER_BLOCK
-    live_column.ROWS_PER_BLOCK = data.draw(st.integers(1, 4))
+    before = live_items.ROWS_PER_BLOCK
+    live_items.ROWS_PER_BLOCK = data.draw(st.integers(1, 4))
     try:
         column, expected = LiveColumn(values), list(values)
         kept = [(column, list(expected))]
@@ -112,4 +111,4 @@ def test_a_column_that_changes_leaves_the_one_before_as_it_was(values, data):
         for each, what in kept:
             assert (list(each), len(each), [each[row] for row in range(len(what))]) == (what, len(what), what)
     finally:
-        live_column.ROWS_PER_BLOCK = before
+        live_items.ROWS_PER_BLOCK = before

@@ -8,9 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.collection import LiveCollection
 from nearsay.collection.export.item_exports import export_items
 from nearsay.collection.indexing import add_source, index_source, query_source
@@ -18,6 +16,7 @@ from nearsay.collection.ingest.text_description import FILE, CachedEncoder, Text
 from nearsay.collection.labeling import label_source
 from nearsay.collection.store.files.folder import Folder
 from nearsay.errors import InputError, NearsayError
+from tests.command_line import run
 
 CARD = [
     "block my {} card",
@@ -172,10 +171,6 @@ def test_vectors_of_sentences_are_cached_by_content(tmp_path):
 
 
 # ------------------------------------------------------------------ the command line
-
-
-def run(*arguments, **options):
-    return CliRunner().invoke(app, [str(each) for each in arguments], **options)
 
 
 def test_texts_on_the_command_line(made, tmp_path):

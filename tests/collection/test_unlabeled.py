@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.collection.indexing import index_source
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state import state_tracker
@@ -18,6 +16,7 @@ from nearsay.collection.state.learn_unlabeled import few_columns_decide
 from nearsay.collection.state.suggest.item_groups import group_rows, n_groups
 from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError
+from tests.command_line import run
 from tests.reference import medoids as reference
 
 POINTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)  # ties everywhere
@@ -147,18 +146,17 @@ def indexed(tmp_path):
 @pytest.mark.parametrize("command", ["next", "groups", "duplicates", "label", "learn"])
 def test_commands_work_before_anything_is_labeled(indexed, command):
     arguments = [str(indexed / "c"), *([str(indexed / "new.npz")] if command == "label" else [])]
-    runner = CliRunner(env={"COLUMNS": "100"})
-    plain = runner.invoke(app, [command, *arguments])
+    plain = run(command, *arguments)
     assert plain.exit_code == 0, plain.output
     words = {"next": "typical of", "groups": "most typical", "label": "Nothing is labeled yet", "learn": "compared by"}
     assert words.get(command, "No two items") in plain.stdout
-    json.loads(runner.invoke(app, [command, *arguments, "--json"]).stdout)
+    json.loads(run(command, *arguments, "--json").stdout)
 
 
 def test_four_labels_answer_and_say_that_cases_are_too_few(indexed):
     with LiveCollection.open(indexed / "c") as collection:
         collection.relabel(["i0", "i30", "i31", "i50"], ["cat", "dog", "dog", "fox"])
-    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["label", str(indexed / "c"), str(indexed / "new.npz")])
+    done = run("label", str(indexed / "c"), str(indexed / "new.npz"), columns=100)
     assert done.exit_code == 0
     assert "too few cases to say" in done.stdout
     assert "cat" in done.stdout

@@ -18,6 +18,7 @@ import nearsay as ns
 from nearsay.core import compiling
 from nearsay.distances import vector_kernels
 from nearsay.neighbors.few_queries_kernels import nearest_of_few_queries
+from nearsay.search.screening import shortlist_kernels
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,17 +82,21 @@ def compiled_loops():
 
 
 @pytest.mark.usefixtures("compiled_loops")
-def test_queries_in_any_order_of_memory_compile_nothing_more():
+def test_rows_and_queries_in_any_order_of_memory_compile_nothing_more():
     X = np.random.default_rng(0).integers(0, 9, (700, 4)).astype(float)
-    index, loops = ns.NeighborIndex(search="exact").fit(X), [vector_kernels.measure_euclidean, nearest_of_few_queries]
+    index = ns.NeighborIndex(search="exact").fit(X)
+    loops = [vector_kernels.measure_euclidean, nearest_of_few_queries, shortlist_kernels.norms]
 
     def kinds():
         return [len(loop.machine_code.signatures) for loop in loops]
 
-    expected = index.query(X[:2], 3).indices
+    few, many = index.query(X[:2], 3).indices, index.query(X, 3).indices
     before = kinds()
     for arrange in (np.asfortranarray, read_only, lambda Q: np.repeat(Q, 2, axis=1)[:, ::2]):
-        np.testing.assert_array_equal(index.query(arrange(X[:2]), 3).indices, expected)
+        np.testing.assert_array_equal(index.query(arrange(X[:2]), 3).indices, few)
+        again = ns.NeighborIndex(search="exact").fit(arrange(X))
+        np.testing.assert_array_equal(again.query(X[:2], 3).indices, few)
+        np.testing.assert_array_equal(again.query(X, 3).indices, many)
     assert kinds() == before
 
 

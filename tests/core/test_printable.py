@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.collection import LiveCollection
 from nearsay.collection.store import validate_items
 from nearsay.core.printable import printable, printable_json
 from nearsay.core.terminal import print_parts, print_passage
+from tests.command_line import run
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 EVIL = "\x1b]52;c;aGk=\x07\x9b2J\x7f\r\u202e\u2066\u200f\u061c"
@@ -91,7 +90,7 @@ def test_no_command_prints_what_steers_a_terminal(evil, name, as_json):
     folder, path = evil
     places = {"COLLECTION": str(path), "NEW": str(folder / "new.csv"), "OUT.csv": str(folder / f"{as_json}.csv")}
     given = [places.get(word, word) for word in COMMANDS[name]]
-    done = CliRunner().invoke(app, [*given, *["--json"] * as_json])
+    done = run(*given, *["--json"] * as_json)
     assert done.output
     assert not STEERING.search(done.output)
 
@@ -100,7 +99,7 @@ def test_no_command_prints_what_steers_a_terminal(evil, name, as_json):
 def test_names_are_shown_by_the_numbers_of_their_characters(evil, name):
     folder, path = evil
     given = [{"COLLECTION": str(path), "NEW": str(folder / "new.csv")}.get(word, word) for word in COMMANDS[name]]
-    done = CliRunner().invoke(app, [*given, "--json"])
+    done = run(*given, "--json")
     assert done.exit_code == 0, done.output
     assert "\\u001b]52;c;aGk=" in done.output
 

@@ -19,10 +19,9 @@ from time import perf_counter
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import nearsay as ns
-from nearsay.cli import app
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -79,7 +78,7 @@ class Newcomer:
                 patch.delenv("NEARSAY_DATA", raising=False)
                 patch.delenv("NEARSAY_CONFIG", raising=False)
                 patch.setenv("HOME", self.environment["HOME"])
-                done = CliRunner(env={"COLUMNS": "100", "FORCE_COLOR": None}).invoke(app, words[1:])
+                done = run(*words[1:], columns=100)
             code, self.last = done.exit_code, done.output
         assert code == 0, f"$ {command}\n{self.last}"
         return self.last

@@ -6,14 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.collection.ingest.sources import read_source
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import LONGEST_NAME, checked_labels
 from nearsay.errors import InputError
 from nearsay.web.content.uploads import read_rows
+from tests.command_line import run
 
 LONG = "x" * (LONGEST_NAME + 1)
 # Control characters of both blocks, the first and the last of each, and where they stand.
@@ -32,10 +31,6 @@ def leaves(tmp_path):
     with LiveCollection.create(tmp_path / "leaves", n_columns=1) as collection:
         collection.add(list("abcdef"), X, ["oak", "oak", "oak", "elm", "elm", "elm"])
         yield collection
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
 @pytest.mark.parametrize("bad", BAD, ids=short)

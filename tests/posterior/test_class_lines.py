@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from nearsay.collection.state.feature_groups import TextViews
 from nearsay.collection.state.learned import fitted_to_rows
-from nearsay.collection.state.text_views import TextViews
 from nearsay.posterior.views.class_lines import CLASS_LINES, ClassLines, class_lines
 
 

@@ -119,12 +119,12 @@ def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_
 
 def test_columns_of_many_values_are_scored_between_some_of_them(monkeypatch):
     X, y = clouds(150)
-    whole = GaussianClasses(scores=True).fit(X, y)._scored(GaussianClasses().fit(X, y)._columns(X))
+    whole = GaussianClasses(scores=True).fit(X, y)._columns(X)
     monkeypatch.setattr(column_quantiles, "KNOTS", 50)
     some = GaussianClasses(scores=True).fit(X, y)
     assert np.diff(some._quantiles.starts).max() == 50
     inside = np.abs(whole) < 2
-    np.testing.assert_allclose(some._scored(some._columns(X))[inside], whole[inside], atol=0.2)
+    np.testing.assert_allclose(some._columns(X)[inside], whole[inside], atol=0.2)
 
 
 # ---------------------------------------------------------------- in the pool

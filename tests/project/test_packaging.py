@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 import nearsay
-from nearsay.cli import app
 from nearsay.describe.efficientnet import NETWORKS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation
+from tests.command_line import run
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -52,7 +51,7 @@ def test_the_version_is_written_in_the_package_and_the_wheel_takes_it_from_there
 
 
 def test_the_command_line_the_doctor_the_citation_and_the_changelog_know_the_same_version():
-    assert CliRunner().invoke(app, ["--version"]).stdout == f"nearsay {nearsay.__version__}\n"
+    assert run("--version").stdout == f"nearsay {nearsay.__version__}\n"
     assert describe_installation()["nearsay"] == nearsay.__version__
     assert yaml.safe_load(read("CITATION.cff"))["version"] == nearsay.__version__
     assert re.search(r"^## (\S+)", read("CHANGELOG.md"), flags=re.MULTILINE)[1] == nearsay.__version__

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import nearsay as ns
 import nearsay.cli
+from tests.command_line import run
 from tests.served_collections import client_of, numbers_collection
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def label_by_command(folder: Path) -> None:
     (folder / "new.csv").write_text("a,b,c\n1,2,3\n")
     for command in (["index", "trees.csv", "-o", "trees"], ["label", "trees", "new.csv", "-o", "out.csv"]):
         full = [str(folder / word) if "." in word or word == "trees" else word for word in command]
-        result = CliRunner().invoke(nearsay.cli.app, full)
+        result = run(*full)
         assert result.exit_code == 0, result.output
 
 

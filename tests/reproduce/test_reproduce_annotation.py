@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from typer.testing import CliRunner
 
 from nearsay.annotate.word_selection import PARTS, RECALL_WEIGHTS, Worth
 from nearsay.data.corel5k import AnnotatedImages
@@ -22,6 +21,7 @@ from reproduce.annotation.keyword_curve import KeywordCurveDisplay
 from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
 from reproduce.annotation.rendering import draw, text_table
 from reproduce.cli import app
+from tests.command_line import run
 from tests.reference.keywords import measures
 from tests.scenes import scene
 
@@ -185,26 +185,25 @@ def test_examples_show_given_and_found_words_and_neighbors(little_corel, tmp_pat
 
 
 def test_the_command_prints_tables_json_and_what_is_wrong(little_corel, tmp_path, monkeypatch):
-    runner = CliRunner()
-    shown = runner.invoke(app, ["annotation", "--features", "embeddings", "--json"])
+    shown = run("annotation", "--features", "embeddings", "--json", app=app)
     assert shown.exit_code == 0
     rows = json.loads(shown.stdout)
     assert isinstance(rows, list)
     assert {"method", "features", "source", "P", "R", "N+"} == set(rows[0])
     with monkeypatch.context() as patch:
         patch.setattr(annotation, "run", lambda **_: rows)
-        shown = runner.invoke(app, ["annotation", "--features", "embeddings"])
+        shown = run("annotation", "--features", "embeddings", app=app)
     assert shown.exit_code == 0
     assert "nearsay" in shown.stdout
     assert NOTES["table1"][0].split()[0] in shown.stdout
-    cv = runner.invoke(app, ["annotation", "--figure", "cv", "--features", "embeddings"])
+    cv = run("annotation", "--figure", "cv", "--features", "embeddings", app=app)
     assert "chosen" in cv.stdout
     for wrong, said in (
         (["--figure", "2"], "none of table1"),
         (["--features", "gist"], "none of seven"),
         (["--save", str(tmp_path)], "are drawn"),
     ):
-        answer = runner.invoke(app, ["annotation", *wrong])
+        answer = run("annotation", *wrong, app=app)
         assert answer.exit_code == 2
         assert said in answer.output
 

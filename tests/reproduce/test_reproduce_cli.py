@@ -8,22 +8,19 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.errors import DatasetNotFound
 from reproduce.cli import app
+from tests import command_line
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: object, columns: int = 80) -> SimpleNamespace:
-    return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(
-        app, [str(argument) for argument in arguments]
-    )
+run = partial(command_line.run, app=app)
 
 
 TABLE = {
@@ -97,7 +94,7 @@ def test_the_command_runs_on_the_real_images():
 
 def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(asked, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert CliRunner().invoke(app, ["nearest"]).stderr == ""
+    assert run("nearest").stderr == ""
     assert asked == [{"progress": None}]
 
 

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.errors import InputError
 from reproduce import first_labels
 from reproduce.cli import app
+from tests.command_line import run
 
 
 def blobs(name: str) -> first_labels.Rows:
@@ -26,7 +26,7 @@ def blobs(name: str) -> first_labels.Rows:
 def test_accuracies_after_a_few_labels_are_told_for_both_ways(monkeypatch):
     monkeypatch.setattr(first_labels, "described", blobs)
     monkeypatch.setattr(first_labels, "AFTER", (10, 20))
-    done = CliRunner(env={"COLUMNS": "100"}).invoke(app, ["first_labels", "--sets", "vowel", "--starts", "2", "--json"])
+    done = run("first_labels", "--sets", "vowel", "--starts", "2", "--json", columns=100, app=app)
     assert done.exit_code == 0, done.output
     rows = json.loads(done.stdout)["rows"]["vowel"]
     assert rows["label_next"][0] > rows["at random"][0]

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.data.catalog import data_folders
 from nearsay.errors import DatasetNotFound, InputError
@@ -36,6 +35,7 @@ from reproduce.hedging.methods import (
 )
 from reproduce.hedging.published import AUTHORS, DATA_OF, FIGURES, LEARNED_DATA, SLOW, TABLE_1, notes_for
 from reproduce.hedging.rendering import PICTURES, draw, f_by_k, text_notes, text_tables
+from tests.command_line import run
 from tests.made_up_images import made_up_images
 
 
@@ -107,7 +107,7 @@ def few_metrics(monkeypatch):
 
 def command(*arguments: object, columns: int = 80) -> SimpleNamespace:
     asked = ["hedging", *(str(argument) for argument in arguments)]
-    return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(app, asked)
+    return run(*asked, columns=columns, app=app)
 
 
 # ---------------------------------------------------------------- whole figures on made-up images

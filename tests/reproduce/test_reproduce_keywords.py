@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 from scipy.io import savemat
-from typer.testing import CliRunner
 
 from nearsay.data import AnnotatedRows, load_dataset
 from nearsay.errors import SavedFileError
 from reproduce import keywords
 from reproduce.cli import app
+from tests.command_line import run
 
 
 @pytest.fixture
@@ -75,13 +75,12 @@ def test_a_word_that_all_training_rows_have_is_sure_and_one_that_none_has_is_mis
 
 
 def test_the_command_prints_a_table_and_json(little_data):
-    runner = CliRunner()
-    shown = runner.invoke(app, ["keywords", "--splits", "1", "--data", "emotions"])
+    shown = run("keywords", "--splits", "1", "--data", "emotions", app=app)
     assert shown.exit_code == 0
     assert "ML-kNN" in shown.stdout
-    result = json.loads(runner.invoke(app, ["keywords", "--splits", "1", "--json"]).stdout)
+    result = json.loads(run("keywords", "--splits", "1", "--json", app=app).stdout)
     assert {row["data"] for row in result["rows"]} == set(keywords.DATA)
-    assert runner.invoke(app, ["keywords", "--data", "scene"]).exit_code == 2
+    assert run("keywords", "--data", "scene", app=app).exit_code == 2
 
 
 def test_sets_are_loaded_by_name_and_damaged_files_are_refused(little_data):

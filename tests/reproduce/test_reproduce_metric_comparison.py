@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin
-from typer.testing import CliRunner
 
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import DatasetNotFound
@@ -24,6 +23,7 @@ from reproduce.hedging.learned_metrics import Candidates
 from reproduce.hedging.metric_comparison import LEARNERS, SETS, Split, choose, compare, named_rightly, validation_folds
 from reproduce.hedging.published import DATA_OF, EVERY_SET, notes_for
 from reproduce.hedging.rendering import text_notes, text_tables
+from tests.command_line import run
 from tests.labeled import labeled_rows
 from tests.made_up_images import made_up_images
 
@@ -215,7 +215,7 @@ def test_rows_to_be_judged_are_not_learned_from(few_sets, seen):
 
 def command(*arguments: str):
     asked = ["hedging", "--figure", "metrics", *arguments]
-    return CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None}).invoke(app, asked)
+    return run(*asked, app=app)
 
 
 def test_the_figure_has_a_line_for_every_set_and_says_what_holds_on_all(few_sets):

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
@@ -15,6 +14,7 @@ from reproduce.novelty import measures
 from reproduce.novelty.measures import flipped_labels, held_out_classes, near_copies, nearest_other_labels, run
 from reproduce.novelty.parts import PARTS
 from reproduce.novelty.rendering import text_tables
+from tests import command_line
 
 
 def blobs(n_classes: int = 5, seed: int = 0, apart: float = 6.0) -> tuple[np.ndarray, np.ndarray]:
@@ -40,7 +40,7 @@ def test_every_part_gives_a_plain_dict_with_a_row_for_each_data_set_and_their_me
     assert len(told) == 2
     for table in text_tables(result):
         assert len(table.sections[0][0]) == 1 + len(table.numbers)
-    said = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["novelty", "--part", part, "--sets", "wine", "--draws", "1"])
+    said = command_line.run("novelty", "--part", part, "--sets", "wine", "--draws", "1", app=app)
     assert said.exit_code == 0
     assert PARTS[part].title in said.stdout
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from nearsay.data.datasets import SPECIMENS, load_dataset
 from nearsay.data.rows import LabeledRows
@@ -33,6 +32,7 @@ from reproduce.probabilities.published import (
 )
 from reproduce.probabilities.rendering import draw, size_panels, text_notes, text_tables
 from reproduce.probabilities.tables import ESTIMATORS, KS, fused, measures, run
+from tests import command_line
 
 few = settings(max_examples=50)
 has_data = pytest.mark.skipif(
@@ -42,7 +42,7 @@ has_data = pytest.mark.skipif(
 
 def command(*arguments: object, columns: int = 100) -> SimpleNamespace:
     asked = ["probabilities", *(str(argument) for argument in arguments)]
-    return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(app, asked)
+    return command_line.run(*asked, columns=columns, app=app)
 
 
 # ---------------------------------------------------------------- folds

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.errors import InputError
 from reproduce.cli import app
@@ -16,6 +15,7 @@ from reproduce.promises.hedges import ESTIMATORS, hedge_rows, outcomes
 from reproduce.promises.rendering import hedge_table, set_table, split_table
 from reproduce.promises.sets import set_rows
 from reproduce.promises.worlds import LARGEST_GROUP, WORLDS, kinds_and_breeds
+from tests.command_line import run
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -119,12 +119,12 @@ def test_a_promise_that_is_broken_is_called_so(monkeypatch):
 
 def test_the_command_prints_a_table_and_json():
     options = ["promises", "--worlds", "strip", "--estimators", "proportional", "--sizes", "30", "--collections", "1"]
-    printed = CliRunner(env={"COLUMNS": "80"}).invoke(app, options)
+    printed = run(*options, app=app)
     assert printed.exit_code == 0
     assert "1 collections" not in printed.stdout
     assert "strip" in printed.stdout
-    assert len(json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)) == 3
-    assert CliRunner().invoke(app, ["promises", "--sizes", "many"]).exit_code == 2
+    assert len(json.loads(run(*options, "--json", app=app).stdout)) == 3
+    assert run("promises", "--sizes", "many", app=app).exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import MissingExtra
 from reproduce import clinc150, mistakes, tabzilla
 from reproduce.cli import app
+from tests.command_line import run
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def made_up_verdicts(folder, monkeypatch):
 
 def test_real_mistakes_come_first(made_up_verdicts, monkeypatch):
     monkeypatch.setattr(mistakes, "require", absent)
-    result = CliRunner().invoke(app, ["mistakes", "--votes", "--json"])
+    result = run("mistakes", "--votes", "--json", app=app)
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     assert made["n_mistakes"] == 6
@@ -58,14 +58,14 @@ def absent(module, extra):
 
 def test_a_file_that_is_not_that_of_the_study_is_refused(made_up_verdicts):
     (made_up_verdicts / "label_errors" / "mnist_mturk.json").write_text("[]")
-    result = CliRunner().invoke(app, ["mistakes"])
+    result = run("mistakes", app=app)
     assert result.exit_code == 1
     assert "checksum differs" in result.stderr
 
 
 def test_files_that_are_absent_are_named(folder):
     for command, name in [("mistakes", "mnist_mturk.json"), ("tabzilla", "tabzilla.csv"), ("clinc150", "train.csv")]:
-        result = CliRunner().invoke(app, [command])
+        result = run(command, app=app)
         assert result.exit_code == 1
         assert name in result.stderr
 
@@ -76,7 +76,7 @@ def test_ours_takes_its_place_among_the_published(folder, monkeypatch):
     (folder / "published").mkdir()
     (folder / "published" / "tabzilla.csv").write_text("\n".join(lines))
     monkeypatch.setattr(tabzilla, "OURS", {"votes": {"n_neighbors": 5, "posterior": "proportional"}})
-    result = CliRunner().invoke(app, ["tabzilla", "--sets", "iris", "--json"])
+    result = run("tabzilla", "--sets", "iris", "--json", app=app)
     assert result.exit_code == 0, result.output
     (row,) = json.loads(result.stdout)["rows"]
     assert (row["place"], row["n_published"], row["knn"]) == (2, 3, 5.0)
@@ -95,7 +95,7 @@ def test_sentences_of_no_intent_are_told_by_novelty(folder, monkeypatch):
     strange = [f"why did {word} whales migrate,{part}" for part in ("train", "val", "test") for word in words]
     (base / "oos.csv").write_text("\n".join(["text,part", *strange]))
     monkeypatch.setattr(clinc150, "OURS", {"votes": {"n_neighbors": 3, "posterior": "weighted"}})
-    result = CliRunner().invoke(app, ["clinc150", "--words", "--votes", "--json"])
+    result = run("clinc150", "--words", "--votes", "--json", app=app)
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     (row,) = made["rows"]

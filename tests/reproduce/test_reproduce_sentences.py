@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from reproduce import sentences
 from reproduce.cli import app
+from tests.command_line import run
 
 DOMAINS = {"money": ["balance", "pay"], "travel": ["book", "visa"]}
 
@@ -38,7 +38,7 @@ def little_data(tmp_path, monkeypatch):
 def test_each_way_is_measured_by_the_test_part(little_data, monkeypatch):
     monkeypatch.setattr(sentences, "NeighborClassifier", partial(NeighborClassifier, 5, posterior="weighted"))
     arguments = ["sentences", "--learned", "default", "--cache", str(little_data), "--json"]
-    done = CliRunner().invoke(app, arguments)
+    done = run(*arguments, app=app)
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert [row["way"] for row in result["rows"]] == list(sentences.WAYS)
@@ -50,7 +50,7 @@ def test_each_way_is_measured_by_the_test_part(little_data, monkeypatch):
         assert all(0 <= answers["gain"] <= 1 for answers in row["hedged"])
     assert "120 sentences of 4 intents" in result["title"]
     monkeypatch.setattr(sentences, "run", lambda **_: result)
-    printed = CliRunner().invoke(app, arguments[:-1])
+    printed = run(*arguments[:-1], app=app)
     assert printed.exit_code == 0
     assert all(f"{row['log_loss']:.4f}" in printed.output for row in result["rows"])
 

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from reproduce import tables
 from reproduce.cli import app
+from tests.command_line import run
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def tables_forest(n: int, **options):
 
 
 def test_every_method_takes_the_table_as_it_is(little_table):
-    result = CliRunner().invoke(app, ["tables", "--sets", "titanic", "--splits", "1", "--json"])
+    result = run("tables", "--sets", "titanic", "--splits", "1", "--json", app=app)
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]
     assert [row["method"] for row in rows] == [*tables.OURS, *tables.PEERS]
@@ -44,6 +44,6 @@ def test_every_method_takes_the_table_as_it_is(little_table):
 
 def test_a_table_that_is_not_there_is_an_error_in_words(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    result = CliRunner().invoke(app, ["tables", "--sets", "german"])
+    result = run("tables", "--sets", "german", app=app)
     assert result.exit_code == 1
     assert "german.csv" in result.stderr

@@ -38,7 +38,7 @@ def test_a_shortlist_of_final_scores_is_the_first_k_of_a_stable_sort(scores, k, 
     width = min(len(line) for line in scores)
     table = np.array([line[:width] for line in scores], float)
     k = min(k, width)
-    lists = Shortlists(np.zeros(len(table)), k, k + spare, np.float64)
+    lists = Shortlists(np.zeros(len(table)), k, 2 * k + spare, np.float64)
     for first in range(0, width, block):
         lists.see(slice(None), table[:, first : first + block], first)
     found = lists.finish()

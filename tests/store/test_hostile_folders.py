@@ -15,25 +15,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.collection import LiveCollection, StorageError, Store, checkup
 from nearsay.collection.ingest.picture_files import picture_path
 from nearsay.collection.store.database import NAME
 from nearsay.collection.store.files import folder
 from nearsay.collection.store.files.sqlite_files import connected, raise_interruption
 from nearsay.core.cancellation import stoppable
+from tests.command_line import run
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made as POSIX has them")
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 SHARD = "000000000000-0123456789abcdef.npy"
-
-
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in arguments])
 
 
 def in_one_line(result):

@@ -24,10 +24,8 @@ from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
 from nearsay.posterior.methods.past_case_table import CaseTable
-from nearsay.reports.case_tables import MOST_CELLS, plain_tables
-from nearsay.reports.evaluation import PAIRS_SHOWN
+from nearsay.reports.evaluation import MOST_CELLS, PAIRS_SHOWN, confusion_by_level, plain_tables
 from nearsay.reports.svg_charts import curve_svg, heat_map_svg, reliability_svg
-from nearsay.reports.tree_levels import confusion_by_level
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.app import make_app
 from nearsay.web.content.served_collection import Overloaded

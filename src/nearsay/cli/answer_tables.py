@@ -64,7 +64,6 @@ def answer_tables(answers: list[Answer], *, verbose: bool = False) -> list[Any]:
 
 
 def _label(answer: Answer) -> str:
-    """The label, or those that it may be."""
     from nearsay.collection.answers import in_words
 
     return f"not sure: {in_words(answer.set_nodes or answer.set_)}" if len(answer.set_) > 1 else answer.label or ""
@@ -81,7 +80,6 @@ def _unlabeled(answers: list[Answer]) -> list[Any]:
 
 
 def _neighbors(answer: Answer) -> Any:
-    """The neighbors that an answer comes from."""
     table = empty_table(str(answer.id), "neighbor", "label", "distance", "counts", numbers=("distance", "counts"))
     for each in answer.neighbors:
         table.add_row(each.id, each.label or "no label", f"{each.distance:.3g}", f"{each.weight:.0%}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from nearsay.collection.ingest.batches import Problem
+    from nearsay.collection.live import LiveCollection
 
 # Bad rows that are printed one by one; the JSON has them all.
 PROBLEMS_SHOWN = 1000
@@ -90,7 +91,6 @@ app = command_line(
 
 
 def _note(ctx: typer.Context, path: Path) -> Path:
-    """Note which collection a command works on."""
     ctx.meta[OPENED] = path
     return path
 
@@ -126,7 +126,6 @@ def main() -> None:
 
 
 def _faults(path: Path) -> list[str]:
-    """The faults of a collection, in sentences."""
     from nearsay.collection.doctor import checkup
     from nearsay.errors import NearsayError
 
@@ -151,6 +150,13 @@ def _options(
     ] = False,
 ) -> None:
     pass
+
+
+def opened(path: Path, **options: Any) -> LiveCollection:
+    """A collection; importing it takes long."""
+    from nearsay.collection.live import LiveCollection
+
+    return LiveCollection.open(path, **options)
 
 
 def author(who: str | None) -> str:

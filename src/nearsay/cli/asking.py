@@ -13,7 +13,19 @@ from typing import Annotated, Any
 import typer
 
 from nearsay.cli.answer_tables import answer_tables, name_or_quote, texts_of, two_digits
-from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, author, count, print_problems
+from nearsay.cli.app import (
+    Cluster,
+    Collection,
+    Encoder,
+    Pictures,
+    Strict,
+    Who,
+    app,
+    author,
+    count,
+    opened,
+    print_problems,
+)
 from nearsay.cli.building import Header, IdColumn, TextColumn
 from nearsay.core.terminal import (
     FAILED,
@@ -22,6 +34,7 @@ from nearsay.core.terminal import (
     print_json,
     print_lines,
     print_parts,
+    print_result,
     show_progress,
     show_rows,
 )
@@ -33,9 +46,6 @@ TYPICAL = 3
 # Tables that are labeled file by file: those of a folder, and of its partitions.
 PARTS = ("*.parquet", "*=*/**/*.parquet")
 
-OptionalSource = Annotated[
-    Path | None, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures.", show_default=False)
-]
 Format = Annotated[str | None, typer.Option(help="csv, jsonl, parquet, xmp, label-studio or fiftyone.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 BesidePictures = Annotated[
@@ -105,39 +115,31 @@ def label(
       nearsay label leaves.nearsay --row 5.1,3.5
       nearsay label tickets.nearsay --text "where is my card"
     """
+    # What rows that are typed, and folders of Parquet files, do not take.
+    options = {
+        "--add": add, "--strict": strict, "--within": within is not None, "--header": header is not None,
+        "--format": format is not None, "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
+    }  # fmt: skip
+    refused = [option for option, is_given in options.items() if is_given]
     if row is not None:
         if src is not None or text:
             raise InputError("Name a file or folder to label, a text with --text, or a row with --row: one of them.")
-        refused = {
-            "--add": add, "--out": out is not None, "--format": format is not None, "--strict": strict,
-            "--beside-pictures": beside_pictures, "--encoder": encoder is not None,
-            "--id-column": id_column is not None, "--header": header is not None,
-            "--cluster": cluster is not None, "--within": within is not None,
-        }  # fmt: skip
+        more = {"--out": out is not None, "--id-column": id_column is not None, "--cluster": cluster is not None}
+        refused += [option for option, is_given in more.items() if is_given]
         _label_rows(path, row, accuracy, keywords, as_json, refused, verbose=verbose)
         return
     given = _given(src, text)
     if src is not None and (cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS)):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
-        refused = {
-            "--add": add,
-            "--strict": strict,
-            "--within": within is not None,
-            "--header": header is not None,
-            "--format": format is not None,
-            "--beside-pictures": beside_pictures,
-            "--encoder": encoder is not None,
-        }
-        _label_parts(path, src, out, cluster, as_json, settings, refused=refused)
+        _label_parts(path, src, out, cluster, as_json, settings, refused)
         return
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures and (format is not None or overwrite):
         raise InputError("--format and --overwrite concern the file that is written: name it with --out.")
     from nearsay.collection.labeling import label_source
-    from nearsay.collection.live import LiveCollection
 
-    opened = LiveCollection.open(path, read_only=not add, encoder=encoder)
-    with opened as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
+    writable = opened(path, read_only=not add, encoder=encoder)
+    with writable as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
         labeled = label_source(
             collection, given, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
             beside_pictures=beside_pictures, add=add, who=author(who), within=within, id_column=id_column,
@@ -181,12 +183,7 @@ def mistakes(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
     Example:
       nearsay mistakes birds.nearsay -n 10
     """
-    from nearsay.collection.live import LiveCollection
-
-    with (
-        LiveCollection.open(path, read_only=True) as collection,
-        show_progress("Comparing every item to its neighbors"),
-    ):
+    with opened(path, read_only=True) as collection, show_progress("Comparing every item to its neighbors"):
         items = collection.likely_mistakes(n)
         texts = texts_of(collection, items)
     _show_list(
@@ -218,9 +215,7 @@ def duplicates(
       nearsay duplicates birds.nearsay
       nearsay duplicates leaves.nearsay --across split
     """
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
+    with opened(path, read_only=True) as collection, show_progress("Comparing all items"):
         pairs = collection.near_duplicates(distance, across=across)
         texts = texts_of(collection, pairs)
     _show_list(
@@ -243,9 +238,7 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
     Example:
       nearsay next birds.nearsay -n 5
     """
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path, read_only=True) as collection, show_progress("Labeling the unlabeled items"):
+    with opened(path, read_only=True) as collection, show_progress("Labeling the unlabeled items"):
         items = collection.label_next(n)
         texts = texts_of(collection, items)
     if any(item.guess is None for item in items):
@@ -253,18 +246,14 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
             "To label first", items, ("item", "typical of"), ("typical of",),
             lambda item: (name_or_quote(item.id, texts), count(item.n_like, "item")), "", as_json, texts=texts,
         )  # fmt: skip
-        _say_how_to_label(path, items, as_json)
-        return
-    _show_list(
-        "To label next", items, ("item", "perhaps", "p", "novelty"), ("p", "novelty"),
-        lambda item: (name_or_quote(item.id, texts), item.guess, f"{item.probability:.2f}", two_digits(item.novelty)),
-        "Every item has a label that counts.", as_json, texts=texts,
-    )  # fmt: skip
-    _say_how_to_label(path, items, as_json)
-
-
-def _say_how_to_label(path: Path, items: Sequence[Any], as_json: bool) -> None:
-    """The commands for what is listed."""
+    else:
+        _show_list(
+            "To label next", items, ("item", "perhaps", "p", "novelty"), ("p", "novelty"),
+            lambda item: (
+                name_or_quote(item.id, texts), item.guess, f"{item.probability:.2f}", two_digits(item.novelty)
+            ),
+            "Every item has a label that counts.", as_json, texts=texts,
+        )  # fmt: skip
     if items and not as_json:
         print_lines(f"Label one: nearsay correct {path} {shlex.quote(items[0].id)} LABEL")
         print_lines(f"Or several at once, on a page: nearsay serve {path}")
@@ -280,9 +269,7 @@ def groups(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
     Example:
       nearsay groups birds.nearsay -n 10
     """
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
+    with opened(path, read_only=True) as collection, show_progress("Comparing all items"):
         every = collection.groups()
         typical = {id: collection.text_of(id) for group in every[:n] for id in group.ids[:TYPICAL]}
     texts = {id: text for id, text in typical.items() if text is not None}
@@ -345,12 +332,11 @@ def export(
     """
     from nearsay.collection.export.item_exports import export_items
     from nearsay.collection.ingest.picture_files import picture_folder
-    from nearsay.collection.live import LiveCollection
 
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures:
         raise InputError("Name the file to write with --out, or use --beside-pictures for XMP sidecars.")
-    with LiveCollection.open(path, read_only=True, pictures=pictures) as collection:
+    with opened(path, read_only=True, pictures=pictures) as collection:
         if beside_pictures and picture_folder(collection.store, None) is None:
             raise InputError(
                 f"The folder of the pictures of {path} is not known on this machine. Name it with --pictures,"
@@ -360,10 +346,8 @@ def export(
         n_items = len(collection)
     print_problems(written.problems)
     paths = [str(each) for each in written.paths]
-    if as_json:
-        print_json({"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]})
-    else:
-        print_lines(f"{count(n_items, 'item')} in {_places(paths, out)}.")
+    values = {"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]}
+    print_result(as_json, values, f"{count(n_items, 'item')} in {_places(paths, out)}.")
     if written.problems:
         raise typer.Exit(FAILED)
 
@@ -384,7 +368,6 @@ def _check_out(out: Path | None, format: str | None, beside_pictures: bool) -> N
 
 
 def _places(paths: list[str], out: Path | None) -> str:
-    """The files that were written, in words."""
     if len(paths) == 1 and out is not None:
         return paths[0]
     if out is not None:
@@ -400,20 +383,14 @@ def _label_parts(
     cluster: str | None,
     as_json: bool,
     settings: dict[str, Any],
-    refused: dict[str, bool],
+    refused: list[str],
 ) -> None:
-    """Label a folder of Parquet files, file by file."""
     from nearsay.collection.labeling_parts import label_parts
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
-    given = [name for name, is_given in refused.items() if is_given]
-    if out is None or given:
-        raise InputError(
-            f"A folder of Parquet files is labeled file by file into another folder: {' and '.join(given)} cannot be"
-            " used with it."
-            if given
-            else "A folder of Parquet files is labeled file by file into another folder: name it with --out."
-        )
+    if out is None or refused:
+        what = f"{' and '.join(refused)} cannot be used with it" if refused else "name it with --out"
+        raise InputError(f"A folder of Parquet files is labeled file by file into another folder: {what}.")
     with show_rows(f"Labeling {src.name}") as report:
         labeled = label_parts(path, src, out, cluster=named_cluster(cluster), on_progress=report, **settings)
     print_problems(labeled.problems)
@@ -434,19 +411,16 @@ def _label_rows(
     accuracy: float | None,
     keywords: int,
     as_json: bool,
-    refused: dict[str, bool],
+    refused: list[str],
     *,
     verbose: bool,
 ) -> None:
-    """Label rows that are typed, or read from standard input."""
     from nearsay.collection.labeling import label_rows
-    from nearsay.collection.live import LiveCollection
 
-    given = [name for name, is_given in refused.items() if is_given]
-    if given:
-        raise InputError(f"--row prints its answer only: {' and '.join(given)} cannot be used with it.")
+    if refused:
+        raise InputError(f"--row prints its answer only: {' and '.join(refused)} cannot be used with it.")
     typed = [line for row in rows for line in (sys.stdin.read().splitlines() if row == "-" else [row]) if line.strip()]
-    with LiveCollection.open(path, read_only=True) as collection:
+    with opened(path, read_only=True) as collection:
         labeled = label_rows(collection, typed, accuracy=accuracy, n_keywords=keywords)
     print_problems(labeled.problems)
     if as_json:

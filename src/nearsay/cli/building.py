@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count, print_problems
-from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
+from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count, opened, print_problems
+from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, print_result, show_progress, show_rows
 
 PANEL = "Make a collection"
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures or texts.")]
@@ -92,9 +92,8 @@ def index(
     from nearsay.collection.indexing import add_source, index_source
     from nearsay.collection.ingest.image_description import Description
     from nearsay.collection.ingest.text_description import TextDescription
-    from nearsay.collection.live import LiveCollection
     from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
@@ -107,7 +106,7 @@ def index(
                 " --cluster and --validation are for that only. Leave them out with --add; nearsay learn takes"
                 " --validation."
             )
-        with LiveCollection.open(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
+        with opened(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
             made = add_source(
                 collection, src, confirmed=not unconfirmed, who=author(who), on_progress=report, **reading
             )
@@ -171,15 +170,14 @@ def learn(
     Example:
       nearsay learn birds.nearsay
     """
-    from nearsay.collection.distributed_learning import learned_on
+    from nearsay.collection.distributed import learned_on
     from nearsay.collection.indexing import learn_from_source
-    from nearsay.collection.live import LiveCollection
     from nearsay.collection.state.row_groups import ANSWERED
     from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
-    with LiveCollection.open(path) as collection, show_progress("Learning from past cases"):
+    with opened(path) as collection, show_progress("Learning from past cases"):
         problems: list[Any] = []
         if cluster is not None:
             if validation is not None:
@@ -190,10 +188,7 @@ def learn(
         else:
             learned, problems = learn_from_source(collection, validation, who=author(who), **settings)
         summary = {**vars(learned), "stale": learned.stale, "text": str(learned)}
-    if as_json:
-        print_json(summary)
-    else:
-        print_lines(summary["text"])
+    print_result(as_json, summary, summary["text"])
     print_problems(problems)
     if problems:
         raise typer.Exit(FAILED)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Collection, Ids, Who, app, author, count
-from nearsay.core.terminal import AsJson, print_json, print_lines
+from nearsay.cli.app import Collection, Ids, Who, app, author, count, opened
+from nearsay.core.terminal import AsJson, print_result
 from nearsay.errors import InputError, NotSure
 
 if TYPE_CHECKING:
@@ -41,12 +41,10 @@ def correct(
       nearsay correct birds.nearsay owl/7.png --keywords "small, brown"
       nearsay correct birds.nearsay owl/7.png owl --keywords ""
     """
-    from nearsay.collection.live import LiveCollection
-
     if label is None and keywords is None:
         raise InputError(f"Name a label for {id!r}, --keywords, or both.")
     words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
-    with LiveCollection.open(path) as collection:
+    with opened(path) as collection:
         done = correct_item(collection, id, label, words, new_label=new_label, who=author(who))
     _show(as_json, done.pop("event"), done.pop("text"), **done)
 
@@ -86,11 +84,9 @@ def confirm(
       nearsay confirm birds.nearsay new/3.png new/4.png
       nearsay confirm birds.nearsay --all
     """
-    from nearsay.collection.live import LiveCollection
-
     if bool(ids) == everything:
         raise InputError("Name the items to confirm, or use --all.")
-    with LiveCollection.open(path) as collection:
+    with opened(path) as collection:
         if everything:
             ids = [item["id"] for item in collection.store.unconfirmed(collection.store.n_rows)]
         event = collection.confirm(ids or [], who=author(who)) if ids else collection.version
@@ -105,9 +101,7 @@ def forget(path: Collection, ids: Ids, who: Who = None, as_json: AsJson = False)
     Example:
       nearsay forget birds.nearsay owl/7.png
     """
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path) as collection:
+    with opened(path) as collection:
         event = collection.forget(ids, who=author(who))
     _show(as_json, event, f"{count(len(ids), 'item')} forgotten.", ids=ids)
 
@@ -132,9 +126,7 @@ def undo(
     Example:
       nearsay undo birds.nearsay
     """
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path) as collection:
+    with opened(path) as collection:
         try:
             done = undo_event(collection, event, sure=yes, who=author(who))
         except NotSure as error:
@@ -162,18 +154,12 @@ def history(
     Example:
       nearsay history birds.nearsay -n 5
     """
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path, read_only=True) as collection:
+    with opened(path, read_only=True) as collection:
         events = collection.history(max(0, collection.version - n))[::-1]
-    if as_json:
-        print_json([event.to_dict() for event in events])
-    else:
-        print_lines(*map(str, events))
+    print_result(as_json, [event.to_dict() for event in events], *events)
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any], name: str) -> str:
-    """The change of the label or the keywords of an item, in words."""
     if (before[name] or None) != (after[name] or None):
         return f"{_value(before, name)} → {_value(after, name)}"
     confirmed = name == "label" and after["label"] and not before["confirmed"]
@@ -186,7 +172,4 @@ def _value(item: dict[str, Any], name: str) -> str:
 
 
 def _show(as_json: bool, event: int, text: str, **more: Any) -> None:
-    if as_json:
-        print_json({"event": event, **more, "text": text})
-    else:
-        print_lines(f"{text} (event {event})")
+    print_result(as_json, {"event": event, **more, "text": text}, f"{text} (event {event})")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, print_problems
+from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, opened, print_problems
 from nearsay.core.terminal import (
     FAILED,
     AsJson,
@@ -15,6 +15,7 @@ from nearsay.core.terminal import (
     print_json,
     print_lines,
     print_parts,
+    print_result,
     show_progress,
     show_rows,
 )
@@ -57,11 +58,10 @@ def evaluate(
     from nearsay.collection.evaluation.evaluate import evaluate as evaluate_collection
     from nearsay.collection.evaluation.evaluate import evaluation_report
     from nearsay.collection.indexing import query_source
-    from nearsay.collection.live import LiveCollection
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     named = {"pictures": pictures, "encoder": encoder}
-    with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:
+    with opened(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:
         held: Any = _share(holdout)
         if isinstance(held, Path):
             held = query_source(collection, held)
@@ -118,10 +118,7 @@ def _check_collection(path: Path, as_json: bool) -> None:
 
     with show_progress("Checking integrity"):
         result = checkup(path)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        print_lines(result)
+    print_result(as_json, result.to_dict(), result)
     if not result.ok:
         raise typer.Exit(FAILED)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from nearsay.cli.app import Collection, Who, app, author, count, facts_table
-from nearsay.core.terminal import AsJson, print_json, print_lines, print_parts, show_progress
+from nearsay.core.terminal import AsJson, print_json, print_lines, print_parts, print_result, show_progress
 
 PANEL = "Keep it"
 # Conflicts that are printed; the JSON has them all.
@@ -67,7 +67,8 @@ def backup(path: Collection, to: NewFolder, as_json: AsJson = False) -> None:
     with Store.open(path, read_only=True) as store, show_progress("Copying"):
         store.backup(to)
         n_items = store.n_items
-    _show(as_json, f"{count(n_items, 'item')} copied to {to}.", items=n_items, folder=str(to))
+    text = f"{count(n_items, 'item')} copied to {to}."
+    print_result(as_json, {"items": n_items, "folder": str(to), "text": text}, text)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -86,7 +87,8 @@ def restore(
 
     with show_progress("Checking and copying"):
         n_items = restore_collection(backup, to)
-    _show(as_json, f"{count(n_items, 'item')} restored to {to}.", items=n_items, folder=str(to))
+    text = f"{count(n_items, 'item')} restored to {to}."
+    print_result(as_json, {"items": n_items, "folder": str(to), "text": text}, text)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -143,12 +145,5 @@ def split(
 
     with show_progress("Splitting"):
         sizes = split_collection(path, train, test, share=share, group=group_column, seed=seed, who=author(who))
-    words = f"{count(sizes['train'], 'item')} in {train}, {count(sizes['test'], 'item')} in {test}."
-    _show(as_json, words, **sizes)
-
-
-def _show(as_json: bool, text: str, **more: Any) -> None:
-    if as_json:
-        print_json({**more, "text": text})
-    else:
-        print_lines(text)
+    text = f"{count(sizes['train'], 'item')} in {train}, {count(sizes['test'], 'item')} in {test}."
+    print_result(as_json, {**sizes, "text": text}, text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Collection, Encoder, Who, app, author
+from nearsay.cli.app import Collection, Encoder, Who, app, author, opened
 from nearsay.cli.changing import correct_item, undo_event
 from nearsay.errors import InputError, NearsayError, NotSure, require
 
@@ -23,7 +23,10 @@ INSTRUCTIONS = (
     " that voted for them: quote both. A set of several labels means that it is not sure which."
 )
 # What an assistant needs of an answer; the rest would fill its window.
-KEPT = ("id", "label", "probability", "set", "set_probability", "record", "node", "node_probability", "novelty")
+KEPT = (
+    *("id", "label", "probability", "set", "set_nodes", "set_probability", "record"),
+    *("node", "node_probability", "novelty"),
+)
 NEIGHBORS_GIVEN = 5
 MOST = 100
 
@@ -45,9 +48,7 @@ def mcp(
       nearsay mcp birds.nearsay --write
     """
     require("mcp.server.mcpserver", "mcp")
-    from nearsay.collection.live import LiveCollection
-
-    with LiveCollection.open(path, read_only=True, encoder=encoder) as collection:
+    with opened(path, read_only=True, encoder=encoder) as collection:
         server_of(collection, f"{author(who)}, by mcp", write=write).run("stdio")
 
 
@@ -57,7 +58,6 @@ def server_of(collection: LiveCollection, who: str, *, write: bool) -> Any:
     from mcp.server.mcpserver.exceptions import ToolError
 
     from nearsay import __version__
-    from nearsay.collection.live import LiveCollection
 
     name = collection.store.path.name.removesuffix(".nearsay")
     server = MCPServer(name, instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
@@ -116,12 +116,12 @@ def server_of(collection: LiveCollection, who: str, *, write: bool) -> Any:
         """Correct the label or the keywords of an item; it counts in the next answer. An empty label removes it."""
         if label is None and keywords is None:
             raise InputError(f"Pass a label for {id!r}, keywords, or both.")
-        with LiveCollection.open(collection.store.path) as writer:
+        with opened(collection.store.path) as writer:
             return correct_item(writer, id, label, keywords, new_label=new_label, who=who)
 
     def undo(event: int | None = None, sure: bool = False) -> dict[str, Any]:
         """Undo the last change, or the event of this number; one that removes several items needs sure=true."""
-        with LiveCollection.open(collection.store.path) as writer:
+        with opened(collection.store.path) as writer:
             return undo_event(writer, event, sure=sure, who=who)
 
     for function in (ask, neighbors, mistakes, next, *((correct, undo) if write else ())):

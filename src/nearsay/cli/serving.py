@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from nearsay.cli.app import Collection, Encoder, Pictures, app
+from nearsay.cli.app import Collection, Encoder, Pictures, app, opened
 from nearsay.core.terminal import print_errors, print_lines
 from nearsay.errors import CollectionBusy, InputError, require
 
@@ -58,7 +58,6 @@ def serve(
     require("starlette", "web")
     require("python_multipart", "web")
     uvicorn = require("uvicorn", "web")
-    from nearsay.collection.live import LiveCollection
     from nearsay.web.access import THE_PAGE, AccessToken, read_tokens
     from nearsay.web.app import make_app, server_config
     from nearsay.web.rendering import prepare_pages
@@ -75,7 +74,7 @@ def serve(
     tokens = read_tokens(given, "NEARSAY_TOKEN" if token_file is None else str(token_file)) if given else []
     with listening(host, port) as socket:
         try:
-            collection = LiveCollection.open(path, read_only=read_only, pictures=pictures, encoder=encoder)
+            collection = opened(path, read_only=read_only, pictures=pictures, encoder=encoder)
         except CollectionBusy as busy:
             raise InputError(f"{busy} Or open it read-only: --read-only.") from busy
         with collection:
@@ -120,7 +119,6 @@ def _addresses(host: str) -> list[str]:
 
 
 def _write_access_log() -> None:
-    """Write the lines of the access log on stderr."""
     import logging
 
     log = logging.getLogger("nearsay.access")

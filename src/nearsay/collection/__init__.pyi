@@ -15,7 +15,7 @@ from nearsay.collection.labeling import LabeledSource as LabeledSource
 from nearsay.collection.labeling import label_rows as label_rows
 from nearsay.collection.labeling import label_source as label_source
 from nearsay.collection.live import LiveCollection as LiveCollection
-from nearsay.collection.state.learned_info import LearnedInfo as LearnedInfo
+from nearsay.collection.state.learned import LearnedInfo as LearnedInfo
 from nearsay.collection.state.suggest.suggestions import Duplicate as Duplicate
 from nearsay.collection.state.suggest.suggestions import Mistake as Mistake
 from nearsay.collection.state.suggest.suggestions import ToLabel as ToLabel

@@ -23,8 +23,7 @@ from nearsay.collection.store import learned_files, shard_files
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.files.folder import DATABASE, LOG, LOG_INDEX, Folder
 from nearsay.collection.store.files.writer_lock import holder_of
-from nearsay.collection.store.integrity import entry_faults
-from nearsay.collection.store.orphaned_files import unnamed_files
+from nearsay.collection.store.integrity import entry_faults, unnamed_files
 from nearsay.collection.store.reader import ReadableStore
 from nearsay.collection.store.store import Store
 from nearsay.errors import InputError, NearsayError, StorageError
@@ -59,20 +58,16 @@ class Checkup:
     path : str
     faults : list of Fault
         (what is wrong, what to do); empty where nothing is.
-    compared : str
-        What was compared with the collection opened again.
-    versions : dict
-        ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the bug below.
+    compared : what was compared with the collection opened again.
+    versions : ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the bug below.
     items : dict
         ``rows`` ever added and those ``forgotten``; ``items`` that are there, and of these ``voters``, ``unconfirmed``
         and ``unlabeled`` ones; vectors in ``shards`` (files) and the ``tail`` (rows not sealed yet).
-    learned : str or None
-        What is learned, in a sentence; ``stale`` says whether to learn again.
+    learned : what is learned, in a sentence, or None; ``stale`` says whether to learn again.
     stored : dict
         Bytes: ``vectors``, ``database``, ``learned`` (in ``learned_folders``), and of files ``left_behind`` (in
         ``n_left_behind``), which the next writer removes.
-    writer : str or None
-        Who has the collection open for writing.
+    writer : who has the collection open for writing, or None.
 
     >>> import tempfile
     >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)

@@ -280,7 +280,6 @@ def _recorded_description(record: dict[str, Any], store: Store) -> CachedDescrib
 
 
 def _called(source: Source) -> str:
-    """What a source holds, in words."""
     return "rows of numbers" if source.kind == "numbers" else source.kind
 
 

@@ -12,22 +12,27 @@ from nearsay.collection.ingest.image_description import SETTING
 from nearsay.collection.live import LiveCollection
 
 
+def label_figures(numbers: np.ndarray, alive: np.ndarray, confirmed: np.ndarray) -> dict[str, int]:
+    """How many items have a label, a confirmed one, none; and how many labels there are, by arrays of the rows."""
+    labeled = alive & (numbers >= 0)
+    return {
+        "n_items": int(np.count_nonzero(alive)),
+        "n_labeled": int(np.count_nonzero(labeled)),
+        "n_waiting": int(np.count_nonzero(labeled & ~confirmed)),
+        "n_classes": len(np.unique(numbers[labeled])),
+    }
+
+
 def collection_information(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The facts about a collection that need no computing."""
     with LiveCollection.open(path, read_only=True) as collection:
-        _, _, numbers, alive, confirmed = collection.labels_by_row()
-        labeled = alive & (numbers >= 0)
         learned, store = collection.learned, collection.store
         record = store.settings.get(SETTING) or {}
         last = next(iter(collection.history(collection.version - 1)), None) if collection.version else None
-        kind = str(record.get("kind") or "numbers")
         by = record.get("by") or ([] if learned is None else learned.views)
         return {
-            "kind": "rows" if kind == "numbers" else kind,
-            "n_items": int(np.count_nonzero(alive)),
-            "n_labeled": int(np.count_nonzero(labeled)),
-            "n_waiting": int(np.count_nonzero(labeled & ~confirmed)),
-            "n_classes": len(np.unique(numbers[labeled])),
+            "kind": "rows" if collection.kind == "numbers" else collection.kind,
+            **label_figures(*collection.labels_by_row()[2:]),
             "n_columns": collection.n_columns,
             "compared_by": ", ".join(map(str, by)) or f"{collection.n_columns} columns",
             "taxonomy": store.taxonomy is not None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,8 @@ def label_source(
     batches: Iterable[Batch] = source
     if add:
         batches = [new_rows(collection, src, source, strict=bool(reading.get("strict")))]
-    answers: list[Answer] = []
-    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords, within=within):
-        answers += some
+    settings: dict[str, Any] = {"accuracy": accuracy, "n_keywords": n_keywords, "within": within}
+    answers = list(chain.from_iterable(label_batches(collection, batches, **settings)))
     labeled = LabeledSource(answers, source.problems, shift=shift_of(collection, answers))
     if out is not None or beside_pictures:
         path = Path("." if isinstance(src, list) else src)
@@ -126,10 +126,8 @@ def label_rows(
             batches.append(Batch([number], [id], X, [None], [None], [cells]))
         except InputError as error:
             problems.append(Problem(number, shown_name(id) or None, str(error).rstrip("."), source="--row"))
-    answers: list[Answer] = []
-    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords):
-        answers += some
-    return LabeledSource(answers, problems)
+    answers = chain.from_iterable(label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords))
+    return LabeledSource(list(answers), problems)
 
 
 def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[str, str]]:
@@ -137,9 +135,9 @@ def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[
     if collection.table is not None:
         cells = collection.table.parsed(text)
         return collection.table.encoded([cells]), cells
-    record = collection.store.settings.get(SETTING) or {}
-    if record.get("kind", NUMBERS) != NUMBERS:
+    if collection.kind != NUMBERS:
         raise InputError("The items of this collection are pictures. Name a picture or a folder instead of --row.")
+    record = collection.store.settings.get(SETTING) or {}
     names = record.get("columns") or [str(column) for column in range(collection.n_columns)]
     cells = parsed_row(text, names)
     for name in names:
@@ -148,16 +146,8 @@ def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[
     return np.array([[float(cells[name]) for name in names]]), {}
 
 
-def label_batches(
-    collection: LiveCollection,
-    batches: Iterable[Batch],
-    *,
-    accuracy: float | None = None,
-    n_keywords: int = 5,
-    within: str | None = None,
-) -> Iterator[list[Answer]]:
-    """The answers about each batch, with the paths of pictures and the texts."""
-    settings: dict[str, Any] = {"accuracy": accuracy, "n_keywords": n_keywords, "within": within}
+def label_batches(collection: LiveCollection, batches: Iterable[Batch], **settings: Any) -> Iterator[list[Answer]]:
+    """The answers about each batch, with the paths of pictures and the texts; ``settings`` are those of ``label``."""
     for batch in batches:
         if len(batch):
             answers = collection.label(batch.X, ids=batch.ids, details=batch.details, **settings)

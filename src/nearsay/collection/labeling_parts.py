@@ -18,12 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from nearsay.collection.distributed import opened_at
 from nearsay.collection.ingest.batches import Problem
 from nearsay.collection.labeling import label_source
 from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
-from nearsay.neighbors.sharded.workers import workers_of
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.search.stored.places import file_checksum, files_within
 
 ENDING, DONE = ".parquet", ".done.json"
@@ -148,13 +149,7 @@ def label_part(task: PartTask) -> dict[str, Any]:
         return known
     if not Path(task.source).exists() or file_checksum(task.source) != task.source_digest:
         raise StorageError(f"{task.source} on {socket.gethostname()} is missing or has changed. Run it again.")
-    with LiveCollection.open(task.collection, read_only=True) as collection:
-        if collection.version != task.version:
-            older = "older" if collection.version < task.version else "newer"
-            raise StorageError(
-                f"The collection {task.collection} on {socket.gethostname()} is at event {collection.version}, {older}"
-                f" than event {task.version}, which the answers should be from. Copy it again, or run it again."
-            )
+    with opened_at(task.collection, task.version) as collection:
         labeled = label_source(
             collection, task.source, task.out, accuracy=task.accuracy, n_keywords=task.n_keywords,
             overwrite=True, id_column=task.id_column,

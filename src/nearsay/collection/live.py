@@ -18,13 +18,12 @@ from typing import Any, Self
 import numpy as np
 
 from nearsay.collection.answers import Answer
+from nearsay.collection.ingest.image_description import NUMBERS, SETTING
 from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
-from nearsay.collection.state.item_table import frame_of
-from nearsay.collection.state.learned import Learned
-from nearsay.collection.state.learned_info import LearnedInfo
+from nearsay.collection.state.learned import Learned, LearnedInfo
 from nearsay.collection.state.live_items import LiveItems
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.collection.state.row_groups import GROUP_BY, check_group_by, validation_rows
@@ -150,8 +149,7 @@ class LiveCollection:
         pictures : path, optional
             The folder of its pictures on this machine, needed once for a collection that was made elsewhere. It is
             remembered, outside the collection.
-        encoder : path, optional
-            The ``.onnx`` model that described its pictures, likewise.
+        encoder : path, optional; the ``.onnx`` model that described its pictures, likewise.
         """
         collection = cls(Store.open(path, read_only=read_only))
         try:
@@ -209,6 +207,11 @@ class LiveCollection:
     def table_encoder(self) -> TableEncoder | None:
         """What encodes rows of the table that the collection was made of, where it has words or gaps."""
         return None if self.table is None else self.table.encoder
+
+    @property
+    def kind(self) -> str:
+        """What items are: "pictures", "texts" or "numbers"."""
+        return str((self.store.settings.get(SETTING) or {}).get("kind") or NUMBERS)
 
     def state(self) -> CollectionState:
         """The newest version; it stays as it is, whatever changes later."""
@@ -344,8 +347,7 @@ class LiveCollection:
 
         Parameters
         ----------
-        X : (n_items, n_columns)
-            Or a data frame, where the collection was made of a table with words or gaps.
+        X : (n_items, n_columns) or a data frame, where the collection was made of a table with words or gaps.
         accuracy : required accuracy of hedged answers; 0.9 by default.
         n_keywords : maximum number of keywords.
         ids : names of the items in the answers.
@@ -453,7 +455,7 @@ class LiveCollection:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""
-        return frame_of(self.store.items())
+        return self.store.items().to_frame()
 
     def _follow(self, event: int, added: np.ndarray | None = None) -> int:
         """The store has taken an event: bring the state up to date."""

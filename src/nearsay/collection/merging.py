@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -89,7 +90,7 @@ def merge_collections(
 
 
 def _check_alike(one: LiveCollection, other: LiveCollection) -> None:
-    kinds = [_kind(each) for each in (one, other)]
+    kinds = [each.kind for each in (one, other)]
     if kinds[0] != kinds[1]:
         raise InputError(f"The first is a collection of {kinds[0]}, the second one of {kinds[1]}. Merge two of a kind.")
     if kinds[0] == "texts":
@@ -110,10 +111,6 @@ def _check_alike(one: LiveCollection, other: LiveCollection) -> None:
         )
 
 
-def _kind(collection: LiveCollection) -> str:
-    return str((collection.store.settings.get(SETTING) or {}).get("kind") or "numbers")
-
-
 def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
     described = {k: v for k, v in (settings.get(SETTING) or {}).items() if k not in OF_THIS_MACHINE}
     return {**{name: settings.get(name) for name in COMPARED_BY}, SETTING: described}
@@ -121,7 +118,7 @@ def _comparable(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described_alike(merged: LiveCollection, other: LiveCollection, items: list[dict[str, Any]]) -> np.ndarray:
     """The vectors of items, described as those of the merged collection are."""
-    if _kind(merged) == "texts":
+    if merged.kind == "texts":
         describe = TextDescription.recorded(merged.store.settings[SETTING], merged.store)
         return np.asarray(describe([item["details"]["text"] for item in items]), np.float32)
     if merged.table is not None:
@@ -187,9 +184,7 @@ def split_collection(
         if len(names) < 2:
             raise InputError(f"There is one group only: {names[0] if names else 'no items'!r}. Two parts need two.")
         order = np.random.default_rng(seed).permutation(len(names))
-        sizes = dict.fromkeys(names, 0)
-        for name in groups.values():
-            sizes[name] += 1
+        sizes = Counter(groups.values())
         tested: set[str] = set()
         n_tested = 0
         for place in order[:-1]:

@@ -71,7 +71,6 @@ class Commands(TyperGroup):
             raise typer.Exit(INTERRUPTED) from error
 
     def _tell_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        """Print a warning as one line, without the source location."""
         self._tell(str(message))
 
     def _tell(self, message: str) -> None:
@@ -176,6 +175,11 @@ def print_lines(*lines: Any) -> None:
     """Print lines without wrapping."""
     for line in lines:
         typer.echo(printable(str(line)))
+
+
+def print_result(as_json: bool, values: dict[str, Any] | list[dict[str, Any]], *lines: Any) -> None:
+    """Print values as JSON, or else what they come to in lines."""
+    print_json(values) if as_json else print_lines(*lines)
 
 
 def print_errors(*lines: Any) -> None:

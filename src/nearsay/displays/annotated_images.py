@@ -83,8 +83,7 @@ class AnnotatedImagesDisplay(drawing.Display):
         estimator : fitted KeywordAnnotator
         X : (n, n_features)
         y : keywords of the rows, a table of zeros and ones or lists of words.
-        query_images : (n, height, width), or a list of images of any size
-        images, n_neighbors, ax
+        query_images, images, n_neighbors, ax
             As in ``from_predictions``.
         """
         shown = {"query_images": query_images, "images": images, "n_neighbors": n_neighbors}
@@ -111,10 +110,8 @@ class AnnotatedImagesDisplay(drawing.Display):
             One image for each item.
         images : (n_rows, height, width), or a list, optional
             One image for each row the annotator was fitted on: the nearest are shown below an item.
-        n_neighbors : int, default=4
-            At most so many of them.
-        ax : n matplotlib axes, optional
-            Where to draw; a new figure by default.
+        n_neighbors : int, default=4; at most so many of them.
+        ax : n matplotlib axes, optional; a new figure by default.
         """
         given = Keywords.of(y_true).lists()
         if not len(given) == len(annotations) == len(query_images):

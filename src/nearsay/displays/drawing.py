@@ -239,11 +239,6 @@ def by_method(given: Any, name: str = "answers") -> dict[str, Any]:
     return methods
 
 
-def estimators_by_method(given: Any) -> dict[str, Any]:
-    """{method: estimator}; a single estimator gets the name of its class."""
-    return by_method(given, type(given).__name__)
-
-
 def check_hedged(estimator: Any) -> HedgedClassifier:
     """The estimator, if it is a fitted HedgedClassifier."""
     if not isinstance(estimator, HedgedClassifier):
@@ -282,14 +277,6 @@ def check_holds(neighbors: np.ndarray, count: int, *, name: str) -> None:
             f"Row {max(neighbors)} is a neighbor, but {name} holds only {count} rows."
             f" Pass {name} for all the rows the classifier was fitted on, in the same order."
         )
-
-
-def images_of(neighbors: list[int], images: Any) -> np.ndarray:
-    """(n_neighbors, height, width) the images of some of the rows the classifier was fitted on."""
-    pictures = as_images(images, count=len(images))
-    rows = np.asarray(neighbors, dtype=np.int64)
-    check_holds(rows, len(pictures), name="images")
-    return pictures[rows]
 
 
 def draw_thumbnail(ax: Any, image: np.ndarray, at: np.ndarray, color: Any, *, size: float, layer: float) -> None:

@@ -58,14 +58,11 @@ class EvidenceDisplay(drawing.Display):
         estimator : fitted NeighborClassifier
         X : (1, n_features) or (n_features,)
             The query.
-        y : optional
-            Its true label, if that is known: named above the strip.
+        y : optional; its true label, if that is known: named above the strip.
         images : (n, height, width)
             One image for each row the classifier was fitted on. Square images may also come as rows.
-        query_image : (height, width), optional
-            The image of the row; by default the row itself, folded to a square.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        query_image : (height, width), optional; the image of the row; by default the row itself, folded to a square.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         row = drawing.one_row(X)
         query_image = row if query_image is None else query_image
@@ -84,10 +81,12 @@ class EvidenceDisplay(drawing.Display):
         images, query_image, ax
             As in ``from_estimator``.
         """
+        pictures, neighbors = drawing.as_images(images, count=len(images)), evidence.neighbors[:MOST_NEIGHBORS]
+        drawing.check_holds(np.array(neighbors, np.int64), len(pictures), name="images")
         return cls(
             evidence=evidence,
             query_image=drawing.as_image(query_image),
-            neighbor_images=drawing.images_of(evidence.neighbors[:MOST_NEIGHBORS], images),
+            neighbor_images=pictures[np.array(neighbors, np.int64)],
             true_label=drawing.one_label(y_true),
         ).plot(ax=ax)
 

@@ -23,10 +23,8 @@ class KCurveDisplay(drawing.Display):
 
     Attributes
     ----------
-    k, accuracy, log_posterior : (n_k,)
-        The curve.
-    chosen : int
-        The k that the classifier uses, or the best one.
+    k, accuracy, log_posterior : (n_k,) the curve.
+    chosen : the k that the classifier uses, or the best one.
     figure_, ax_
         The matplotlib figure and axes, set by ``plot``; ``ax_`` is a pair, accuracy above log posterior.
 
@@ -53,8 +51,7 @@ class KCurveDisplay(drawing.Display):
         X, y : rows and their labels, optional
             Held-out rows on which every k is tried. Without them, the leave-one-out curve by which a classifier with
             ``n_neighbors="auto"`` chose its k.
-        ax : a pair of matplotlib axes, optional
-            One for accuracy, one for the log posterior.
+        ax : a pair of matplotlib axes, optional; one for accuracy, one for the log posterior.
         """
         if X is not None:
             curve = _curve_of_rows(estimator, X, y)

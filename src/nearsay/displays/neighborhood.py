@@ -23,10 +23,8 @@ class NeighborhoodDisplay(drawing.Display):
 
     Attributes
     ----------
-    points : (n, 2)
-        Where the rows of the collection are drawn.
-    place : (2,)
-        Where the query is drawn.
+    points : (n, 2) where the rows of the collection are drawn.
+    place : (2,) where the query is drawn.
     evidence : Evidence
         From ``explain``: neighbors, vote, label, probability.
     figure_, ax_, vote_ax_
@@ -66,21 +64,15 @@ class NeighborhoodDisplay(drawing.Display):
         Parameters
         ----------
         estimator : fitted NeighborClassifier
-        X : (n, n_features)
-            The rows the classifier was fitted on.
-        y : (n,)
-            Their labels.
-        query : (n_features,)
-            The row to draw among the others.
+        X : (n, n_features) the rows the classifier was fitted on.
+        y : (n,) their labels.
+        query : (n_features,) the row to draw among the others.
         embed : fitted transformer, optional
             Brings rows to the plane (``PCA(2).fit(X)``). Needed unless rows have two columns. The
             neighbors are still those among the full rows, so links can cross nearer-looking rows.
-        images : (n, height, width), optional
-            Drawn in place of points. Square images may also come as rows.
-        query_image : (height, width), optional
-            Drawn in place of the query.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        images : (n, height, width), optional; drawn in place of points. Square images may also come as rows.
+        query_image : (height, width), optional; drawn in place of the query.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         row = drawing.one_row(query)
         places = [X, row] if embed is None else [embed.transform(X), embed.transform(row)]

@@ -25,8 +25,7 @@ class RecordDisplay(BinsDisplay):
     ----------
     bins : ReliabilityBins
         ``confidence`` (the share right in the records), ``accuracy`` and ``n_rows`` of each bin.
-    gap : float
-        The mean of \\|accuracy − confidence\\| over the answers.
+    gap : the mean of \\|accuracy − confidence\\| over the answers.
     name : str
 
     >>> import nearsay as ns
@@ -73,12 +72,9 @@ class RecordDisplay(BinsDisplay):
         ----------
         y_true : (n,) true labels.
         evidence : (n,) Evidence or FusedEvidence.
-        n_bins : int
-            How many bins of equal size, at most.
-        name : str
-            What the legend calls it.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        n_bins : how many bins of equal size, at most.
+        name : what the legend calls it.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         truth = np.asarray(y_true).tolist()
         if len(truth) != len(evidence):

@@ -30,8 +30,7 @@ class DecisionRegionsDisplay(drawing.Display):
     ----------
     frame : Frame
         The part of the plane that is drawn.
-    regions : (resolution, resolution) int
-        The predicted class number at every place of the grid, lowest row first.
+    regions : (resolution, resolution) int, the predicted class number at every place of the grid, lowest row first.
     sureness : (resolution, resolution) float or None
         The probability of that class, where the classifier gives any.
     cells : VoronoiCells or None
@@ -66,16 +65,11 @@ class DecisionRegionsDisplay(drawing.Display):
         ----------
         estimator : fitted classifier
             Anything with ``predict`` and ``classes_``; its ``predict_proba``, if any, gives the tints.
-        X : (n, 2)
-            The rows the classifier was fitted on. A DataFrame names the axes.
-        y : (n,)
-            Their labels.
-        images : (n, height, width), optional
-            Drawn in place of points. Square images may also come as rows.
-        resolution : int, default=300
-            Places along each axis.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        X : (n, 2) the rows the classifier was fitted on. A DataFrame names the axes.
+        y : (n,) their labels.
+        images : (n, height, width), optional; drawn in place of points. Square images may also come as rows.
+        resolution : int, default=300; places along each axis.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         points = drawing.as_plane(X)
         check_whole("resolution", resolution, least=2)

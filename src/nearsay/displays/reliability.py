@@ -16,7 +16,7 @@ CURVE = "reliability curve"
 
 
 class BinsDisplay(drawing.Display):
-    """Base of calibration plots: accuracy against confidence, in bins; the ideal is the diagonal."""
+    """Base of calibration plots: accuracy against confidence, in bins, in the next color of the axes."""
 
     bins: ReliabilityBins
     x_label: str
@@ -28,7 +28,21 @@ class BinsDisplay(drawing.Display):
 
     def _drawn(self, ax: Any) -> Any:
         ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
-        draw_bins(ax, self.bins, self._legend, self.x_label)
+        before = sum(line.get_gid() == CURVE for line in ax.lines)
+        if before == 0:
+            ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
+        color = drawing.FEW_COLORS[before % len(drawing.FEW_COLORS)]
+        confidence, accuracy, n_rows = self.bins
+        low, high = likely_range(accuracy, n_rows)
+        ax.vlines(confidence, low, high, color=color, linewidth=1.2, alpha=0.45, zorder=1)
+        style = {"marker": drawing.marker(before), "markersize": 6, "markeredgecolor": "white", "linewidth": 1.4}
+        ax.plot(confidence, accuracy, **style, color=color, label=drawing.as_written(self._legend), gid=CURVE, zorder=3)
+        # One range on both axes: from the tenth below all points up to 1, with room for markers there.
+        start = np.floor(10 * min(ax.dataLim.x0, ax.dataLim.y0)) / 10
+        limits = start, 1 + 0.02 * (1 - start)
+        ax.set(xlim=limits, ylim=limits, aspect="equal", xlabel=self.x_label, ylabel="share of answers that are right")
+        ax.legend(loc="best", frameon=False)
+        drawing.quiet(ax)
         return ax
 
 
@@ -77,14 +91,8 @@ class ReliabilityDisplay(BinsDisplay):
             raise InputError(
                 f"{type(estimator).__name__} has no predict_proba, so there are no probabilities to judge."
             )
-        return cls.from_predictions(
-            y,
-            estimator.predict_proba(X),
-            classes=estimator.classes_,
-            n_bins=n_bins,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-        )
+        name, p = type(estimator).__name__ if name is None else name, estimator.predict_proba(X)
+        return cls.from_predictions(y, p, classes=estimator.classes_, n_bins=n_bins, name=name, ax=ax)
 
     @classmethod
     def from_predictions(
@@ -98,12 +106,9 @@ class ReliabilityDisplay(BinsDisplay):
             Column numbers of ``y_prob``, or labels where ``classes`` names the columns.
         y_prob : (n, n_classes) probabilities.
         classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
-        n_bins : int
-            How many bins of equal size, at most.
-        name : str
-            What the legend calls it.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        n_bins : how many bins of equal size, at most.
+        name : what the legend calls it.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         error = expected_calibration_error(y_prob, y_true, classes=classes, n_bins=n_bins)
         bins = reliability_bins(y_prob, y_true, classes=classes, n_bins=n_bins)
@@ -112,37 +117,3 @@ class ReliabilityDisplay(BinsDisplay):
     @property
     def _legend(self) -> str:
         return f"{self.name} (ECE {self.calibration_error:.3f})"
-
-
-def draw_bins(ax: Any, bins: ReliabilityBins, label: str, x_label: str) -> None:
-    """Draw accuracy against confidence, bin by bin, in the next color of the axes."""
-    before = sum(line.get_gid() == CURVE for line in ax.lines)
-    if before == 0:
-        ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
-    color = drawing.FEW_COLORS[before % len(drawing.FEW_COLORS)]
-    confidence, accuracy, n_rows = bins
-    low, high = likely_range(accuracy, n_rows)
-    ax.vlines(confidence, low, high, color=color, linewidth=1.2, alpha=0.45, zorder=1)
-    ax.plot(
-        confidence,
-        accuracy,
-        color=color,
-        linewidth=1.4,
-        marker=drawing.marker(before),
-        markersize=6,
-        markeredgecolor="white",
-        label=drawing.as_written(label),
-        gid=CURVE,
-        zorder=3,
-    )
-    _fit_square(ax)
-    ax.set(xlabel=x_label, ylabel="share of answers that are right")
-    ax.legend(loc="best", frameon=False)
-    drawing.quiet(ax)
-
-
-def _fit_square(ax: Any) -> None:
-    """Limit both axes to the same range: from the tenth below all points up to 1."""
-    low = np.floor(10 * min(ax.dataLim.x0, ax.dataLim.y0)) / 10
-    beyond = 0.02 * (1 - low)  # room for markers at 1
-    ax.set(xlim=(low, 1 + beyond), ylim=(low, 1 + beyond), aspect="equal")

@@ -54,10 +54,8 @@ class VoronoiCells:
     ----------
     polygons : list of (n_corners, 2) arrays
         ``polygons[i]`` holds the places of the frame whose nearest point is i.
-    between : (n_borders, 2) int
-        The two points that each border lies between.
-    borders : (n_borders, 2, 2)
-        The ends of each border.
+    between : (n_borders, 2) int, the two points that each border lies between.
+    borders : (n_borders, 2, 2) the ends of each border.
     """
 
     polygons: list[np.ndarray]

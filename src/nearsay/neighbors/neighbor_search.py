@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.core.arrays import check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.arrays import as_compiled_for, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_parallel, shares, thread_count, threads
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import brute_force
-from nearsay.neighbors.table import NeighborTable, table_of
+from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.protocol import NeighborSearch
@@ -151,7 +151,7 @@ def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> Neighbor
 
 def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
     """Search for one batch; ``left_out`` names the row that each query is itself (or is empty)."""
-    Q = as_compiled_for(Q)
+    Q = as_compiled_for(Q) if isinstance(Q, np.ndarray) else Q
     table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
     if brute_force.serves(search, len(Q)):
         brute_force.fill_nearest(search, Q, left_out, (table.indices, table.distances))
@@ -178,13 +178,6 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     return table
 
 
-def as_compiled_for(Q: Any) -> Any:
-    """Queries in C order and writable memory: loops are compiled for one kind of memory."""
-    if isinstance(Q, np.ndarray) and not (Q.flags.c_contiguous and Q.flags.writeable):
-        return Q.copy()
-    return Q
-
-
 def nearest_of_few(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | None:
     """The neighbors of few queries among few rows, by Euclidean distance; None if scores do not decide them.
 
@@ -201,7 +194,7 @@ def nearest_of_few(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | No
     fill, queries = _few_queries_kernels().nearest_of_few_queries, as_compiled_for(Q)
     indices, distances = np.empty((n, k), np.int64), np.empty((n, k))
     decided = fill(queries, *arguments, k, search.distance_.squared, indices, distances)
-    return table_of(indices, distances) if decided else None
+    return NeighborTable(indices, distances) if decided else None
 
 
 @cache

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from nearsay.core.arrays import as_labels
-from nearsay.displays.hedging.specificity_curve import measured_curve
+from nearsay.displays.case_tables import without_empty_end
+from nearsay.displays.hedging.specificity_curve import measured_curve, most_specific
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.probability import accuracy, bins_of, macro_precision, macro_recall, mean_log_posterior
 from nearsay.posterior.evidence.records import likely_range
+from nearsay.posterior.methods.past_case_table import CaseTable
 from nearsay.posterior.sharded import ShardedClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -26,6 +28,8 @@ POINTS_SHOWN = 200
 RULE = "darts"
 # Shared by the chart, its table and the calibration error.
 N_BINS = 10
+# A level of more nodes has no table of all pairs; a longer axis of past cases is neither drawn nor listed.
+MOST_NODES, MOST_CELLS = 30, 40
 
 
 def evaluation_summary(
@@ -48,17 +52,13 @@ def evaluation_summary(
     y_true : (n,) labels of items that did not vote on their own answers
     y_prob : (n, n_classes) probabilities; the answer is the most probable class
     classes : (n_classes,) labels of the columns, sorted
-    taxonomy : Taxonomy, optional
-        Its nodes include all classes; then hedged answers are judged too.
-    target : float
-        Required accuracy of hedged answers.
-    keywords : (true keywords, predicted keywords), optional
-        As ``keyword_measures`` takes them.
+    taxonomy : Taxonomy, optional; its nodes include all classes; then hedged answers are judged too.
+    target : required accuracy of hedged answers.
+    keywords : (true keywords, predicted keywords), optional; as ``keyword_measures`` takes them.
     ids, evidence : (n,) optional
         Names of the items, and the evidence of each from ``explain``, for the list of likely mistakes: of all items, or
         by number of those that are listed, the surest ``MISTAKES_SHOWN`` that are wrong.
-    title, how : str
-        What was evaluated, and how: "leave-one-out", "on 20% that were held out".
+    title, how : what was evaluated, and how: "leave-one-out", "on 20% that were held out".
 
     >>> summary = evaluation_summary(["oak", "oak", "elm"], [[0, 1], [0.75, 0.25], [0.5, 0.5]], ["elm", "oak"])
     >>> summary["n_right"], summary["n_items"], summary["confused"]
@@ -155,7 +155,7 @@ def _mistakes(
         why = None if evidence is None else evidence[row]
         listed.append(
             {
-                "id": row if ids is None else _plain(ids[row]),
+                "id": row if ids is None else ids[row].item() if isinstance(ids[row], np.generic) else ids[row],
                 "label": y[row : row + 1].tolist()[0],
                 "suggested": answers[row : row + 1].tolist()[0],
                 "probability": float(sure[row]),
@@ -169,26 +169,18 @@ def _mistakes(
 
 def _hedging(y: np.ndarray, p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy, target: float) -> dict[str, Any]:
     curve = measured_curve(y, _leaves(p, names, taxonomy), taxonomy, RULE)
-    reached, gain = curve.accuracy, curve.normalized_gain
 
-    def most_specific(least: float) -> dict[str, Any] | None:
-        keeps = np.flatnonzero(reached >= least)
-        if not len(keeps):
-            return None
-        best = keeps[gain[keeps].argmax()]
-        return {"requested": least, "accuracy": float(reached[best]), "gain": float(gain[best])}
+    def listed(least: float) -> dict[str, Any] | None:
+        best = most_specific((curve.accuracy, curve.normalized_gain), least)
+        return None if best is None else {"requested": least, "accuracy": best[0], "gain": best[1]}
 
-    points = [most_specific(least) for least in sorted({*LISTED, target})]
-    return {"requested": target, "at_requested": most_specific(target), "points": [point for point in points if point]}
+    points = [listed(least) for least in sorted({*LISTED, target})]
+    return {"requested": target, "at_requested": listed(target), "points": [point for point in points if point]}
 
 
 def _leaves(p: np.ndarray, names: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
     """Probabilities of classes as those of leaves; that of an inner node is divided among the leaves below it."""
     return p @ taxonomy.leaf_mass(names)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def left_out_summary(classifier: ShardedClassifier) -> dict[str, Any]:
@@ -218,3 +210,76 @@ def left_out_summary(classifier: ShardedClassifier) -> dict[str, Any]:
         log_posterior = float(np.log(p_label).mean())
     how = "Leave-one-out: each row was answered by all others."
     return {"how": how, **answer_figures(names[labels], names[predicted], sure, names, log_posterior)}
+
+
+def confusion_by_level(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> list[dict[str, Any]]:
+    """Accuracy and confusion matrix at each level below the root, in plain values.
+
+    Parameters
+    ----------
+    y_true, y_pred : (n,) names of nodes
+    taxonomy : Taxonomy
+
+    Returns
+    -------
+    list of dict, the most general level first
+        ``level`` (1 is right below the root), ``n_items``, ``n_right``, ``accuracy``, ``confused`` (as in
+        ``evaluation_summary``), ``nodes``, and ``counts``: a line for each node that items are under, a column for
+        each that the answers are under. A node above the level counts as itself; with more than ``MOST_NODES``
+        nodes there are no ``nodes`` and ``counts``.
+
+    >>> tree = Taxonomy.from_paths([("animal", "bird", "owl"), ("animal", "bird", "hawk"), ("animal", "cat")])
+    >>> [(each["level"], each["accuracy"]) for each in confusion_by_level(["owl", "cat"], ["hawk", "cat"], tree)]
+    [(1, 1.0), (2, 0.5)]
+    """
+    y, predicted = as_labels(y_true), as_labels(y_pred)
+    paths = {name: taxonomy.path(name) for name in {*y.tolist(), *predicted.tolist()}}
+    order = {path: place for place, path in enumerate(taxonomy.to_paths())}
+    # Nodes side by side as in the tree, an inner one before what is below it.
+    first = {node: place for path, place in sorted(order.items(), key=lambda each: -each[1]) for node in path}
+    deepest = max(len(path) for path in paths.values())
+    levels = []
+    for level in range(1, deepest):
+        above = {name: path[min(level, len(path) - 1)] for name, path in paths.items()}
+        true, called = ([above[name] for name in names.tolist()] for names in (y, predicted))
+        counts = Counter(zip(true, called, strict=True))
+        nodes = sorted({*true, *called}, key=lambda node: (first[node], taxonomy.depth(node)))
+        few = len(nodes) <= MOST_NODES
+        n_right = sum(n for (a, b), n in counts.items() if a == b)
+        levels.append(
+            {
+                "level": level,
+                "n_items": len(y),
+                "n_right": n_right,
+                "accuracy": n_right / len(y),
+                "confused": confused_pairs(np.array(true, np.object_), np.array(called, np.object_)),
+                "nodes": [str(node) for node in nodes] if few else None,
+                "counts": [[counts[a, b] for b in nodes] for a in nodes] if few else None,
+            }
+        )
+    return levels
+
+
+def plain_tables(tables: Sequence[CaseTable]) -> list[dict[str, Any]]:
+    """Tables of past cases as name, axes, ticks, cases and probability, in values that ``json.dumps`` takes.
+
+    A table with more than ``MOST_CELLS`` cells along an axis is ``too_large``: it has no ticks, cases and probability.
+
+    >>> rank = CaseTable("rank", ("rank of the true label",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))
+    >>> plain_tables([rank])[0]["probability"]
+    [0.9, 0.1]
+    """
+    plain = []
+    for table in map(without_empty_end, tables):
+        shape, ticks, cases, probability = list(table.cases.shape), None, None, None
+        too_large = max(shape, default=0) > MOST_CELLS
+        if not too_large:
+            ticks = [[tick if isinstance(tick, str) else float(tick) for tick in axis] for axis in table.ticks]
+            cases, probability = table.cases.astype(float).tolist(), table.probability.astype(float).tolist()
+        plain.append(
+            {
+                "name": table.name, "axes": list(table.axes), "shape": shape, "too_large": too_large, "ticks": ticks,
+                "cases": cases, "probability": probability,
+            }
+        )  # fmt: skip
+    return plain

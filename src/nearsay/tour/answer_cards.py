@@ -80,6 +80,14 @@ def check_picture(path: Path) -> None:
         raise InputError(f"The picture cannot be saved as {path} ({why}). {INSTEAD}")
 
 
+def save_picture(figure: Any, path: Path, *, dpi: int) -> None:
+    """Save a figure; an error says what to do."""
+    try:
+        drawing.save_figure(figure, path, dpi=dpi)
+    except (OSError, ValueError) as error:
+        raise InputError(f"The picture cannot be saved as {path} ({error}). {INSTEAD}") from error
+
+
 def save_cards(path: Path, cards: Sequence[AnswerCard], *, title: str, below: str, foot: str) -> None:
     """Draw the cards below each other and save them; the ending chooses the format."""
     from matplotlib.figure import Figure
@@ -97,10 +105,7 @@ def save_cards(path: Path, cards: Sequence[AnswerCard], *, title: str, below: st
         low, high = top - (CARD - 0.12) / height, top - 0.52 / height
         _draw_neighbors(figure.add_axes((0.03, low, 0.65, high - low)), card)
         _draw_bars(figure.add_axes((0.70, low, 0.28, high - low)), card)
-    try:
-        drawing.save_figure(figure, path, dpi=130)
-    except (OSError, ValueError) as error:
-        raise InputError(f"The picture cannot be saved as {path} ({error}). {INSTEAD}") from error
+    save_picture(figure, path, dpi=130)
 
 
 def _draw_neighbors(ax: Any, card: AnswerCard) -> None:

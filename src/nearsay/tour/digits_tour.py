@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.displays.drawing import as_image, as_images, save_figure
+from nearsay.displays.drawing import as_image, as_images
 from nearsay.displays.evidence_strip import EvidenceDisplay
-from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.reports.summary import summarize_answers
-from nearsay.tour.answer_cards import INSTEAD, check_picture
+from nearsay.tour.answer_cards import check_picture, save_picture
 
 # Why each query is shown, for the table.
 EASY, CONTESTED, WRONG = "easy", "contested", "wrong"
@@ -24,8 +23,7 @@ def take_tour(picture: Path | None = None) -> dict[str, Any]:
 
     Parameters
     ----------
-    picture : Path, optional
-        Where to save the evidence as a picture; the ending chooses the format (png, svg, pdf …).
+    picture : Path, optional; where to save the evidence as a picture; the ending chooses the format (png, svg, pdf …).
     """
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -89,7 +87,4 @@ def _save_picture(path: Path, strips: list[EvidenceDisplay]) -> None:
     figure = Figure(figsize=(8.0, 1.9 * len(strips)), layout="constrained")
     for ax, strip in zip(figure.subplots(len(strips), 1, squeeze=False).ravel(), strips, strict=True):
         strip.plot(ax=ax)
-    try:
-        save_figure(figure, path, dpi=110)
-    except (OSError, ValueError) as error:
-        raise InputError(f"The picture cannot be saved as {path} ({error}). {INSTEAD}") from error
+    save_picture(figure, path, dpi=110)

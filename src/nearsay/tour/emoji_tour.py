@@ -53,12 +53,9 @@ def take_tour(
 
     Parameters
     ----------
-    picture : path, optional
-        Where to save the answers as a picture; the ending chooses the format (png, svg, pdf …).
-    keep : path, optional
-        A new folder for the collection; by default it is removed afterwards.
-    tell : function, optional
-        Called with every passage as soon as it is ready.
+    picture : path, optional; where to save the answers as a picture; the ending chooses the format (png, svg, pdf …).
+    keep : path, optional; a new folder for the collection; by default it is removed afterwards.
+    tell : function, optional; called with every passage as soon as it is ready.
 
     Returns
     -------
@@ -66,12 +63,13 @@ def take_tour(
     ``picture``, ``collection`` and ``seconds``.
     """
     train, queries = (load_dataset("emoji", split=split) for split in ("train", "test"))
-    start, tell = perf_counter(), tell or (lambda passage: None)
+    start = perf_counter()
     tour = tour_of(train, queries, load_taxonomy("emoji"), picture=picture, keep=keep, tell=tell)
 
     def add(step: str, title: str, text: str, **values: Any) -> None:
         tour["passages"].append({**values, "step": step, "title": title, "text": text})
-        tell(tour["passages"][-1])
+        if tell is not None:
+            tell(tour["passages"][-1])
 
     show_other_kinds(train, add)
     tour["seconds"] = perf_counter() - start
@@ -371,7 +369,6 @@ def _plain(mistake: Mistake) -> dict[str, Any]:
 
 @contextmanager
 def _folder(keep: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folder of the collection: the given one, or a temporary one."""
     if keep is not None:
         yield Path(keep)
         return

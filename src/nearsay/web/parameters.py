@@ -112,6 +112,14 @@ class Takes:
 NOTHING = Takes()
 
 
+def label_of(fields: Mapping[str, Any]) -> str:
+    """The label in a form, which must not be empty."""
+    label: str = (fields["label"] or "").strip()
+    if not label:
+        raise InputError("label is missing.")
+    return label
+
+
 class PageRoute(Route):
     """A route that knows its parameters, and the JSON it gives."""
 

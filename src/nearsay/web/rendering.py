@@ -54,6 +54,8 @@ SECTIONS = {
 templates.globals["sections"] = SECTIONS
 UNEXPECTED = "Something went wrong. The terminal running the server says what."
 UNUSABLE = "The collection cannot be used right now. The terminal running the server says why."
+# What a visitor can act on; other errors are for the operator.
+STATUSES = {Changed: 409, NotSure: 409, Forbidden: 403, Overloaded: 503, InputError: 400}
 LETTERS = 34
 # Characters of a long text that a page shows.
 EXCERPT = 400
@@ -212,6 +214,13 @@ def _place(path: str) -> dict[str, Any]:
     return {"here": page, "tab": next((tab for tab, pages in SECTIONS.items() if page in dict(pages)), None)}
 
 
+def picture_response(content: bytes | None) -> Response:
+    """A small copy of a picture, or that there is none."""
+    if content is None:
+        return Response("There is no picture.", 404)
+    return Response(content, media_type="image/png")
+
+
 def done(request: Request, back: str, data: dict[str, Any]) -> Response:
     """After a change: its data, or back to the page where it was made."""
     if wants_json(request):
@@ -230,20 +239,12 @@ def page_here(back: str) -> str:
 
 async def on_error(request: Request, error: Exception) -> Response:
     """The error as a sentence that a visitor can act on."""
-    if isinstance(error, Changed):
-        status, message = 409, str(error)
-    elif isinstance(error, NotSure):
-        status, message = 409, error.what
-    elif isinstance(error, Forbidden):
-        status, message = 403, str(error)
-    elif isinstance(error, Overloaded):
-        status, message = 503, str(error)
-    elif isinstance(error, InputError):
-        status, message = 400, str(error)
-    elif isinstance(error, NearsayError):
+    status = next((status for kind, status in STATUSES.items() if isinstance(error, kind)), None)
+    message = error.what if isinstance(error, NotSure) else str(error)
+    if status is None and isinstance(error, NearsayError):
+        logging.getLogger("nearsay.web").error("%s", printable(message))
         status, message = 503, UNUSABLE
-        logging.getLogger("nearsay.web").error("%s", printable(str(error)))
-    else:
+    elif status is None:
         status, message = 500, UNEXPECTED
     return error_response(request, message, status, await about_if_possible(request))
 

@@ -152,7 +152,6 @@ def _check_fields(name: str, value: dict[str, Any], schema: Schema) -> None:
 
 
 def _fits(value: Any, schema: Schema) -> bool:
-    """Whether a value of the right type is in its range."""
     if isinstance(value, str):
         in_enum = "enum" not in schema or value in schema["enum"]
         return in_enum and ("pattern" not in schema or re.search(schema["pattern"], value) is not None)

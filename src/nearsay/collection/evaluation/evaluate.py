@@ -44,8 +44,7 @@ def evaluate(
     accuracy : required accuracy of hedged answers.
     seed : which items are held out: the same seed, the same items.
     on_progress : function of (items done, items in all), optional
-    cluster : optional
-        Workers that answer, as in ``ShardedIndex``: every worker has the collection at its path.
+    cluster : optional; workers that answer, as in ``ShardedIndex``: every worker has the collection at its path.
 
     Returns
     -------
@@ -99,23 +98,20 @@ def evaluation_report(
     judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
     shown, items = judgement.shown(accuracy), judgement.items
     folder = pictures if pictures is not None else picture_folder(collection.store, None)
-    mistakes = _with_texts(_with_pictures(shown.get("mistakes", []), items, folder), items, collection)
+    mistakes = _illustrated(shown.get("mistakes", []), items, collection, folder)
     how = " ".join([shown["how"], *shown["notes"]])
     write_report(path, {**shown, "mistakes": mistakes, "how": how}, overwrite=overwrite)
     return {name: value for name, value in shown.items() if name not in ("curve", "levels", "tables")}
 
 
-def _with_pictures(mistakes: list[dict[str, Any]], items: KnownItems, folder: Any) -> list[dict[str, Any]]:
-    if folder is None:
-        return mistakes
-    details = dict(zip(items.ids, items.details, strict=True))
-    return [{**each, "picture": _picture(Path(folder), details[each["id"]] or {})} for each in mistakes]
-
-
-def _with_texts(mistakes: list[dict[str, Any]], items: KnownItems, collection: LiveCollection) -> list[dict[str, Any]]:
-    """The same with the texts of items and neighbors, where they are texts."""
-    details = dict(zip(items.ids, items.details, strict=True))
-    if not any("text" in (details[each["id"]] or {}) for each in mistakes):
+def _illustrated(
+    mistakes: list[dict[str, Any]], items: KnownItems, collection: LiveCollection, folder: Any
+) -> list[dict[str, Any]]:
+    """The same with small pictures of the items, and with the texts of items and neighbors, where there are any."""
+    details = {id: its or {} for id, its in zip(items.ids, items.details, strict=True)}
+    if folder is not None:
+        mistakes = [{**each, "picture": _picture(Path(folder), details[each["id"]])} for each in mistakes]
+    if not any("text" in details[each["id"]] for each in mistakes):
         return mistakes
     row_of = collection.items.row_of
 
@@ -123,13 +119,9 @@ def _with_texts(mistakes: list[dict[str, Any]], items: KnownItems, collection: L
         id = str(neighbor.get("id"))
         return {**neighbor, "item_text": collection.text_of(id) if id in row_of else None}
 
+    texts = {each["id"]: details[each["id"]].get("text") for each in mistakes}
     return [
-        {
-            **each,
-            "item_text": (details[each["id"]] or {}).get("text"),
-            "neighbors": [quoted(neighbor) for neighbor in each["neighbors"]],
-        }
-        for each in mistakes
+        {**each, "item_text": texts[each["id"]], "neighbors": list(map(quoted, each["neighbors"]))} for each in mistakes
     ]
 
 

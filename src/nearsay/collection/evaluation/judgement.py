@@ -19,9 +19,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.specificity import hierarchical_accuracy, information_gain
 from nearsay.posterior.evidence.shift import DriftTest, ShiftTest
-from nearsay.reports.case_tables import plain_tables
-from nearsay.reports.evaluation import evaluation_summary, hedging_points
-from nearsay.reports.tree_levels import confusion_by_level
+from nearsay.reports.evaluation import confusion_by_level, evaluation_summary, hedging_points, plain_tables
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 

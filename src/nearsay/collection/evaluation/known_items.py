@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.answers import Keyword
-from nearsay.collection.evaluation.distributed_leave_one_out import left_out_on
+from nearsay.collection.distributed import left_out_on
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.keywords.keyword_state import KeywordState
+from nearsay.collection.state.keywords.learned_keywords import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
 from nearsay.collection.state.live_views import LiveViews, checked_queries
 from nearsay.collection.state.row_groups import GROUP_BY
@@ -35,11 +35,11 @@ from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.near_duplicates import near_duplicate_groups
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FRESH
-from nearsay.posterior.choice.nested import worth_nesting
 from nearsay.posterior.choice.row_groups import near_duplicate_loss
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.shift import FEWEST, DriftTest, ShiftTest, batch_shift, drift_test
 from nearsay.posterior.methods.named import AUTO, is_auto
+from nearsay.posterior.nested import worth_nesting
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 

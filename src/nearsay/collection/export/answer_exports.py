@@ -4,8 +4,7 @@
 
     answers ──► .csv .jsonl .parquet, a DataFrame
             ──► XMP           a sidecar for each picture            (xmp_sidecars.py)
-            ──► Label Studio  tasks with predictions                (labeling_tools.py)
-            ──► FiftyOne      labels.json and data.json
+            ──► Label Studio, FiftyOne                              (labeling_tools.py)
 
 Every file is written completely or not at all, and none is replaced without ``overwrite``.
 """
@@ -43,8 +42,7 @@ class Exported:
     Attributes
     ----------
     paths : list of Path
-    problems : list of Problem
-        Answers that are in none of the files, by their number; only sidecars have any.
+    problems : answers that are in none of the files, by their number; only sidecars have any.
     """
 
     paths: list[Path]
@@ -68,8 +66,7 @@ def export_answers(
     path
         The file; its ending chooses the format unless ``format`` does. For ``xmp`` and ``fiftyone`` a folder.
     format : "csv", "jsonl", "parquet", "xmp", "label-studio" or "fiftyone", optional
-    overwrite : bool
-        Replace existing files.
+    overwrite : replace existing files.
     pictures : path, optional
         The folder in which the paths of the answers begin; for ``fiftyone`` by default that of ``path``.
     beside_pictures : bool

@@ -21,7 +21,7 @@ from nearsay.collection.export.answer_exports import (
 from nearsay.collection.export.labeling_tools import fiftyone_files, label_studio_tasks
 from nearsay.collection.ingest.picture_files import picture_folder
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state.item_table import COLUMNS, item_dicts
+from nearsay.collection.store.items import COLUMNS
 from nearsay.data.replacing import as_text
 from nearsay.errors import require
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -60,7 +60,7 @@ def export_items(
     """
     chosen, path = format_and_path(path, format, beside_pictures)
     known = collection.store.items()
-    items, version = item_dicts(known), known.version
+    items, version = known.to_dicts(), known.version
     tree = collection.taxonomy
     folder = pictures if pictures is not None else picture_folder(collection.store, None)
     if chosen == "xmp" or path is None:

@@ -38,8 +38,7 @@ class LabelingInterface:
     Attributes
     ----------
     label, keywords, node, why : Control or None
-    field : str or None
-        The field of a task that is shown to annotators.
+    field : the field of a task that is shown to annotators.
     """
 
     label: Control | None = None
@@ -50,9 +49,8 @@ class LabelingInterface:
 
     def label_of(self, answer: Answer) -> tuple[str | None, float | None]:
         """The most probable class that can be chosen, and its probability."""
-        allowed = set() if self.label is None else self.label.choices
         ranked = [(answer.label, answer.probability), *answer.probabilities.items()]
-        return next(((name, p) for name, p in ranked if name in allowed or not allowed), (None, None))
+        return next((pair for pair in ranked if _takes(self.label, pair[0])), (None, None))
 
     def results(self, answer: Answer) -> list[dict[str, Any]]:
         """The answer in the controls, each with its score; without a control for it, the evidence is a note."""
@@ -61,9 +59,12 @@ class LabelingInterface:
         if label is not None:
             held.append((self.label, "choices", [label], probability))
         if answer.node is not None:
-            held.append((self.node, "taxonomy", [self._path(answer.node_path)], answer.node_probability))
+            # The taxonomy of the interface may lack the root.
+            path = [name for name in answer.node_path if _takes(self.node, name)]
+            held.append((self.node, "taxonomy", [path], answer.node_probability))
         if answer.keywords:
-            held.append((self.keywords, "choices", self._words(answer), None))
+            words = [word for word, _ in answer.keywords if _takes(self.keywords, word)]
+            held.append((self.keywords, "choices", words, None))
         why = evidence_in_words(answer)
         held.append((self.why, "textarea", why, None))
         results = [
@@ -78,15 +79,6 @@ class LabelingInterface:
             results[0]["meta"] = {"text": why}
         return results
 
-    def _path(self, path: list[str]) -> list[str]:
-        """The path of a node as the taxonomy of the interface has it, which may lack the root."""
-        allowed = set() if self.node is None else self.node.choices
-        return [name for name in path if name in allowed or not allowed]
-
-    def _words(self, answer: Answer) -> list[str]:
-        allowed = set() if self.keywords is None else self.keywords.choices
-        return [word for word, _ in answer.keywords if word in allowed or not allowed]
-
     def submitted(self, results: Any) -> tuple[str | None, list[str] | None]:
         """What an annotator chose: a label, or a node where there is none, and keywords; None where none was.
 
@@ -99,15 +91,20 @@ class LabelingInterface:
             if isinstance(result, dict) and isinstance(value := result.get("value"), dict):
                 values = value.get(str(result.get("type")))
                 chosen[str(result.get("from_name"))] = values if isinstance(values, list) else []
-        labels = [name for name in self._chosen(chosen, self.label) if isinstance(name, str)]
-        paths = [path[-1] for path in self._chosen(chosen, self.node) if isinstance(path, list) and path]
-        words = [word for word in self._chosen(chosen, self.keywords) if isinstance(word, str)]
+
+        def of(control: Control | None) -> list[Any]:
+            return [] if control is None else chosen.get(control.name, [])
+
+        labels = [name for name in of(self.label) if isinstance(name, str)]
+        paths = [path[-1] for path in of(self.node) if isinstance(path, list) and path]
+        words = [word for word in of(self.keywords) if isinstance(word, str)]
         label = next((str(name) for name in (*labels, *paths)), None)
         return label, None if self.keywords is None else words
 
-    @staticmethod
-    def _chosen(chosen: dict[str, list[Any]], control: Control | None) -> list[Any]:
-        return [] if control is None else chosen.get(control.name, [])
+
+def _takes(control: Control | None, name: Any) -> bool:
+    """Whether a name can be chosen; where no choices are known, any."""
+    return control is None or not control.choices or name in control.choices
 
 
 # That of ``label_studio_config``.

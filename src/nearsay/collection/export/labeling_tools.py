@@ -22,8 +22,7 @@ def label_studio_tasks(answers: Sequence[Answer], *, prefix: str = LOCAL_FILES) 
 
     Parameters
     ----------
-    prefix : str
-        The prefix of a picture's address; by default that of Label Studio's local storage.
+    prefix : the prefix of a picture's address; by default that of Label Studio's local storage.
 
     The labels are a choice called ``label``, hedged answers a taxonomy called
     ``node``, keywords choices called ``keywords``; ``label_studio_config`` gives
@@ -59,12 +58,9 @@ def label_studio_config(
 
     Parameters
     ----------
-    labels : names, optional
-        Further classes to choose from.
-    columns : names, optional
-        Columns of a table, where tasks are its rows.
-    why : bool
-        Whether it has an area for the evidence in words, which the backend fills.
+    labels : names, optional; further classes to choose from.
+    columns : names, optional; columns of a table, where tasks are its rows.
+    why : whether it has an area for the evidence in words, which the backend fills.
     """
     chosen = {
         name for a in answers for name in (a.label, *a.set_, *(neighbor.label for neighbor in a.neighbors)) if name

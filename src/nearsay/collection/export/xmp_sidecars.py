@@ -56,22 +56,19 @@ def write_sidecars(
                 raise InputError("it is not known in which folder the picture lies")
             # Of two answers about one picture the second adds to what the first wrote.
             source = path if path in paths else original
-            old = _content(source) if source is not None and source.exists() else None
+            old = None
+            if source is not None and source.exists():
+                with source.open("rb") as file:
+                    old = file.read(MOST_BYTES + 1)  # of one that is too large only enough to detect that
             new = merged(EMPTY if old is None else old, *words_of(answer))
             if new != old or source != path:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(path) as file:
-                    file.write(new)
+                with replacing(path) as out_file:
+                    out_file.write(new)
             paths[path] = None
         except (InputError, OSError) as error:
             problems.append(Problem(number, answer.id, str(error).rstrip(".")))
     return list(paths), problems
-
-
-def _content(path: Path) -> bytes:
-    """The content of a sidecar; of one that is too large only enough to detect that."""
-    with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
 
 
 def _sidecar_in(folder: Path, answer: Answer, *, must_exist: bool) -> Path:

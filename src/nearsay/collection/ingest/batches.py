@@ -30,14 +30,11 @@ class Problem:
 
     Attributes
     ----------
-    row : int
-        Its number in the source, from 0; rows that were left out count.
+    row : its number in the source, from 0; rows that were left out count.
     id : str or None
     reason : str
-    line : int or None
-        Its line in a table of text, from 1.
-    source : str
-        The file or folder.
+    line : its line in a table of text, from 1.
+    source : the file or folder.
 
     >>> print(Problem(3, "a7", "the label 'okk' is not in the taxonomy", line=5, source="leaves.csv"))
     leaves.csv, line 5 ('a7'): the label 'okk' is not in the taxonomy
@@ -65,17 +62,12 @@ class Batch:
 
     Attributes
     ----------
-    rows : list of int
-        Their numbers in the source.
-    ids : list of str
-        Each once in the whole source.
+    rows : their numbers in the source.
+    ids : each once in the whole source.
     X : (n_rows, n_columns) float32, none beyond ``validate_items.LARGEST``
-    labels : list of str or None
-        None for a row without a label.
-    keywords : list of (list of str) or None
-        None for a row of which no keywords are known.
-    details : list of dict
-        What else the source says: ``path`` of a picture, columns of text.
+    labels : None for a row without a label.
+    keywords : None for a row of which no keywords are known.
+    details : what else the source says: ``path`` of a picture, columns of text.
     """
 
     rows: list[int]
@@ -107,8 +99,7 @@ class RawRows:
 
     Attributes
     ----------
-    X : (n_rows, n_columns)
-        Undefined in refused rows. Pictures that are not described yet have no columns.
+    X : (n_rows, n_columns) undefined in refused rows. Pictures that are not described yet have no columns.
     refused : {place in this block: reason}
     lines : list of int or None
     """

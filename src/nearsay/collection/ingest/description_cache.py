@@ -45,7 +45,6 @@ class CachedDescribe:
 
     def __init__(self, describe: Describe, folder: Folder | None, record: Mapping[str, Any], why: str = "") -> None:
         self.name, self.record, self.why = getattr(describe, "name", ""), record, why
-        self.n_known = 0
         self._describe = describe
         self._cache = VectorCache(folder, record)
 
@@ -64,7 +63,6 @@ class CachedDescribe:
             elif path not in gone:
                 rows.append(next(fresh))
                 added[content] = rows[-1]
-        self.n_known += len(paths) - len(new)
         self._cache.keep(added)
         return (np.stack(rows) if rows else np.empty((0, 0), np.float32)), list(skipped)
 
@@ -90,7 +88,8 @@ class VectorCache:
             query = "SELECT vector, digest FROM described WHERE content = ? AND key = ?"
             for content in dict.fromkeys(contents):
                 line = database.execute(query, (content, self._key)).fetchone()
-                if line is not None and _is_vector(line[0], self._n_columns) and zlib.crc32(line[0]) == line[1]:
+                whole = line is not None and isinstance(line[0], bytes) and len(line[0]) == 4 * self._n_columns
+                if whole and zlib.crc32(line[0]) == line[1]:
                     known[content] = np.frombuffer(line[0], "<f4").astype(np.float32)
 
         self._in_cache("ro", read)
@@ -158,10 +157,6 @@ class LazyDescribe:
 
     def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
         return self.cached(paths)
-
-
-def _is_vector(stored: object, n_columns: int) -> bool:
-    return isinstance(stored, bytes) and len(stored) == 4 * n_columns
 
 
 def _is_usable(folder: Folder, *, may_be_missing: bool) -> bool:

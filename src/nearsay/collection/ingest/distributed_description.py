@@ -14,7 +14,7 @@ import numpy as np
 from nearsay.collection.ingest.image_description import Description
 from nearsay.core.arrays import row_blocks
 from nearsay.describe.folder import SkippedImage
-from nearsay.neighbors.sharded.workers import workers_of
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 
 PICTURES_A_TASK = 16
 

@@ -1,11 +1,8 @@
 """How the pictures of a collection are turned into vectors: recorded in its settings, and checked before each use.
 
-    index:  pictures ──► descriptors ──► vectors          names, metrics, files ─┐
-            a test picture ────────────► its vector ─────────────────────────────┴─► settings of the collection
-    query:  the same test picture ─────► must give the same vector, or nothing is answered
-
-The test picture detects whatever makes vectors differ: other weights, another size or crop, another version of a
-package.
+index:  pictures ──► descriptors ──► vectors          names, metrics, files ─┐
+        a test picture ────────────► its vector ─────────────────────────────┴─► settings of the collection
+query:  the same test picture ─────► must give the same vector, or nothing is answered: weights or packages differ
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from nearsay.describe.encoder_onnx import OnnxEncoder
 from nearsay.describe.folder import SkippedImage, describe_paths
 from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
 from nearsay.errors import InputError, unknown_name
+from nearsay.taxonomy.edges import few
 
 SETTING = "described"
 NUMBERS = "numbers"  # the kind of items that are rows of a table
@@ -149,12 +147,7 @@ class Description:
         else:
             description = cls(tuple(as_descriptor(name) for name in names), "")
         probes = description.to_settings()["probe"]
-        for name, before, after in zip(names, record["probe"], probes, strict=True):
-            if not same_sketch(before, after):
-                raise InputError(
-                    f"{name} gives other vectors here than when this collection was made, so nothing can be"
-                    " compared. Use the versions of nearsay and its packages of that time, or index again."
-                )
+        check_probes(names, record["probe"], probes)
         return description
 
 
@@ -176,11 +169,11 @@ def check_columns(record: Mapping[str, Any], columns: Sequence[str], source: str
         return
     if sorted(known) == sorted(given):
         raise InputError(
-            f"{source} has the columns of this collection in another order. Put them in this one: {_some(known)}."
+            f"{source} has the columns of this collection in another order. Put them in this one: {few(known)}."
         )
     missing, more = [name for name in known if name not in given], [name for name in given if name not in known]
-    lacks = f" lacks {_some(missing)}" if missing else ""
-    has = f" has {_some(more)} more" if more else ""
+    lacks = f" lacks {few(missing)}" if missing else ""
+    has = f" has {few(more)} more" if more else ""
     raise InputError(
         f"{source} has other columns than this collection: it{lacks}{' and' if lacks and has else ''}{has}."
     )
@@ -199,11 +192,16 @@ def sketch_of(vector: np.ndarray) -> list[float]:
     return [float(np.linalg.norm(vector)), *(vector @ np.cos(phases)).tolist()]
 
 
+def check_probes(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Raise InputError where a descriptor's sketch of the test differs from that of the collection."""
+    for name, one, other in zip(names, before, after, strict=True):
+        if not same_sketch(one, other):
+            raise InputError(
+                f"{name} gives other vectors here than when this collection was made, so nothing can be compared."
+                " Use the versions of nearsay and its packages of that time, or index again."
+            )
+
+
 def same_sketch(before: Sequence[float], after: Sequence[float]) -> bool:
     """Whether two sketches are of the same vector, but for rounding."""
     return bool(np.allclose(before, after, rtol=0, atol=SAME_WITHIN * max(map(abs, before), default=1.0)))
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:8]))
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import RawRows, Reader
+from nearsay.collection.ingest.batches import LISTS, RawRows, Reader
 from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.store.validate_items import name_fault, shown_name
 from nearsay.core.arrays import row_blocks
@@ -46,22 +46,20 @@ class FolderSource:
         self.folder = folder
         named_files = named_images(folder) if only is None else [only]
         self._names = [path.relative_to(folder) for path in named_files]
+        others = other_files(folder) if only is None else None
         if not self._names:
             raise InputError(
                 f"{folder} holds no pictures ({', '.join(sorted(image_endings()))}), nor do the folders within it."
-                + _sentence(other_files(folder))
+                + (f" {others}." if others is not None else "")
             )
         self.n_rows = len(self._names)
         self.columns: list[str] = []
         self.feature_groups: dict[str, slice] = {}
         self._from_tags = labels_from == "tags"
         self._tags, damaged = _tags_of(folder, self._names)
-        named = [tags.label_path if self._from_tags else name.parts[:-1] for name, tags in self._tags.items()]
-        # Pictures in folders that cannot be labels are left out one by one; no node is made of these folders.
-        good = [folders for folders in named if all(map(_is_label, folders))]
-        self.taxonomy, self._label_of = labels_of_folders(good)
-        self._label_of |= {folders: folders[-1] for folders in named if folders not in self._label_of}
-        others = other_files(folder) if only is None else None
+        self.taxonomy, self._label_of = labels_of_folders(
+            [tags.label_path if self._from_tags else name.parts[:-1] for name, tags in self._tags.items()]
+        )
         choices = self._choices() if only is None else []
         self.chosen = [*choices, *([] if others is None else [others]), *damaged]
 
@@ -81,15 +79,13 @@ class FolderSource:
             chosen.append(f"{what} within {what} are a taxonomy of depth {self.taxonomy.depths.max()}")
             if any("/" in str(node) for node in self.taxonomy.nodes):
                 chosen.append(f"labels are whole paths: some {what} have the same name")
-        n_words, n_rated = sum(map(bool, map(self._words, self._names))), self._n_rated()
+        n_words = sum(map(bool, map(self._words, self._names)))
+        n_rated = sum(tags.rating is not None for tags in self._tags.values())
         if n_words:
             chosen.append(f"tags of {n_words} pictures are their keywords")
         if n_rated:
             chosen.append(f"ratings of {n_rated} pictures are kept as a detail: rating")
         return chosen
-
-    def _n_rated(self) -> int:
-        return sum(tags.rating is not None for tags in self._tags.values())
 
     def _label(self, name: Path) -> str | None:
         return self._label_of[self._tags[name].label_path if self._from_tags else name.parts[:-1]]
@@ -142,12 +138,8 @@ def _tags_of(folder: Path, names: list[Path]) -> tuple[dict[Path, PhotoTags], li
     return tags, [f"{n} tags that cannot be read: {', '.join(damaged[:NAMED_DAMAGED])}{more}"]
 
 
-def _sentence(words: str | None) -> str:
-    return "" if words is None else f" {words}."
-
-
-def _is_label(folder: str) -> bool:
-    return name_fault(folder) is None and bool(folder.strip())
+def _is_label(name: str) -> bool:
+    return name_fault(name) is None and bool(name.strip())
 
 
 def labels_of_folders(
@@ -155,8 +147,8 @@ def labels_of_folders(
 ) -> tuple[Taxonomy | None, dict[tuple[str, ...], str | None]]:
     """(the taxonomy of folders within folders, the label of each folder); no taxonomy where none lies in another.
 
-    A folder's label is its name, or its path where two folders have the same
-    name. What lies in no folder has no label.
+    A folder's label is its name, or its path where two folders have the same name. What lies in no folder has no label.
+    Folders that cannot be labels are no nodes: what lies in them is left out, one by one.
 
     >>> tree, label_of = labels_of_folders([("bird", "owl"), ("bird", "wren"), ("fish",)])
     >>> tree.to_edges()
@@ -164,12 +156,13 @@ def labels_of_folders(
     >>> label_of["bird", "owl"]
     'owl'
     """
-    distinct = sorted(set(folders))
+    distinct = sorted({folder for folder in folders if all(map(_is_label, folder))})
     nodes = {folder[: depth + 1] for folder in distinct for depth in range(len(folder))}
     by_path = len({node[-1] for node in nodes}) < len(nodes)
     label_of: dict[tuple[str, ...], str | None] = {
         folder: ("/".join(folder) if by_path else folder[-1]) if folder else None for folder in distinct
     }
+    label_of |= {folder: folder[-1] for folder in folders if folder not in label_of}
     if all(len(folder) <= 1 for folder in distinct):
         return None, label_of
     paths = [folder for folder in distinct if folder]
@@ -188,9 +181,7 @@ class DescribedPictures:
     """The rows of a reader, with the pictures that it names described."""
 
     def __init__(self, reader: Reader, folder: Path, describe: Describe) -> None:
-        self._reader = reader
-        self._folder = folder
-        self._describe = describe
+        self._reader, self._folder, self._describe = reader, folder, describe
         self.chosen, self.n_rows, self.columns = reader.chosen, reader.n_rows, reader.columns
 
     def __iter__(self) -> Iterator[RawRows]:
@@ -228,17 +219,10 @@ class DescribedPictures:
 
 
 def _part(raw: RawRows, block: slice) -> RawRows:
-    start = block.start or 0
-    return RawRows(
-        raw.rows[block],
-        raw.ids[block],
-        raw.X[block],
-        raw.labels[block],
-        raw.keywords[block],
-        raw.details[block],
-        {place - start: why for place, why in raw.refused.items() if start <= place < start + len(raw.ids[block])},
-        None if raw.lines is None else raw.lines[block],
-    )
+    start, n = block.start, len(raw.ids[block])
+    cut: dict[str, Any] = {name: getattr(raw, name)[block] for name in (*LISTS, "X")}
+    refused = {place - start: why for place, why in raw.refused.items() if start <= place < start + n}
+    return RawRows(**cut, refused=refused, lines=None if raw.lines is None else raw.lines[block])
 
 
 def described_by(describe: Any) -> str:

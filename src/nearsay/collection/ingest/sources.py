@@ -7,8 +7,7 @@
     npz, npy       ─┼─► rows, pictures, texts ──► + labels ──► checked ──► batches
     folder         ─┘         └─► describe ─┘                   └──────► problems
 
-One bad row never stops the others: it becomes a problem with its number and the
-reason. With ``strict=True`` the first one is an error.
+One bad row never stops the others, unless ``strict=True``: it becomes a problem with its number and the reason.
 """
 
 from __future__ import annotations
@@ -64,17 +63,11 @@ class Source:
     Attributes
     ----------
     kind : "pictures", "texts" or "numbers"
-        What the rows are.
-    problems : list of Problem
-        The rows that were left out in the last pass.
-    taxonomy : Taxonomy or None
-        The one given, else that of folders within folders.
-    text_column : str or None
-        The column of texts, where a table has one with a name.
-    group_by : str or None
-        The column of groups, as details call it.
-    n_delivered : int
-        How many rows the last pass delivered.
+    problems : the rows that were left out in the last pass.
+    taxonomy : the one given, else that of folders within folders.
+    text_column : the column of texts, where a table has one with a name.
+    group_by : the column of groups, as details call it; or None.
+    n_delivered : how many rows the last pass delivered.
     """
 
     def __init__(
@@ -91,18 +84,13 @@ class Source:
         on_progress: Progress | None,
         group_by: str | None = None,
     ) -> None:
-        self.name, self.group_by = name, group_by
-        self.taxonomy = taxonomy
-        self.kind = kind
+        self.name, self.kind, self.taxonomy, self.group_by = name, kind, taxonomy, group_by
+        self.text_column: str | None = getattr(reader, "text_column", None)
         self.problems: list[Problem] = []
         self.n_delivered = 0
-        self._reader = reader
-        self._groups = feature_groups
-        self._labels = labels
-        self._known_labels = known_labels
-        self._strict = strict
+        self._reader, self._groups, self._labels = reader, feature_groups, labels
+        self._known_labels, self._strict = known_labels, strict
         self._on_progress = shown_progress(on_progress, f"Reading {name}")
-        self.text_column: str | None = getattr(reader, "text_column", None)
 
     @property
     def of_pictures(self) -> bool:
@@ -143,7 +131,9 @@ class Source:
         )
         self.problems, self.n_delivered = checks.problems, 0
         done, n_columns = 0, 0
-        labels = None if self._labels is None else self._labels.restarted()
+        labels = self._labels
+        if labels is not None:
+            labels.restart()
         for raw in self._reader:
             if labels is not None:
                 labels.join(raw)
@@ -218,18 +208,15 @@ def read_source(
     labels_from : "folder", "tags" or "column", optional
         What labels pictures: the folders they lie in, or their tags, of which trees ("bird|owl") are a taxonomy.
         Tables are labeled by a column.
-    known_labels : names, optional
-        Rows with another label are left out.
+    known_labels : names, optional; rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
         Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept. In a table,
         several trees get a root above them.
-    header : bool, optional
-        Tables of text: whether the first line names the columns. By default that is guessed.
+    header : bool, optional; tables of text: whether the first line names the columns. By default that is guessed.
     like : {parameter: value}, optional
         ``label_column``, ``keywords_column``, ``id_column``, ``text_column`` and ``header`` of a similar source: used
         where they are not given here, and columns where the table has them.
-    strict : bool
-        Stop at the first row that cannot be used, instead of leaving it out.
+    strict : stop at the first row that cannot be used, instead of leaving it out.
     describe : function of a list of paths, optional
         Gives an array with a row for each picture that could be described, and a list of ``SkippedImage`` for the
         others. By default ``describe_paths``.
@@ -241,12 +228,10 @@ def read_source(
         a table that has no numbers.
     group_column : name or number of a column, optional
         The group of each row, such as a patient; kept as a detail, and compared by no one.
-    of_texts : bool
-        Whether texts are wanted: of a folder the text files, of a ``.txt`` file the lines.
+    of_texts : whether texts are wanted: of a folder the text files, of a ``.txt`` file the lines.
     describe_texts : function of a list of str, optional
         Gives an array with a row for each text. By default texts are not described, and rows have no columns.
-    on_progress : function of (rows done, rows in all), optional
-        Called after each batch.
+    on_progress : function of (rows done, rows in all), optional; called after each batch.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "leaves.csv"
@@ -273,11 +258,11 @@ def read_source(
     if labels is None and labels_from is None and _is_folder(path):
         labels = fiftyone_file(path)
     reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
-    group_by = _group_by(reader, group_column, path)
+    roles, group_by = getattr(reader, "roles", None), _group_by(reader, group_column, path)
     groups, folder = reader.feature_groups, path if _is_folder(path) else path.parent
     if isinstance(reader, FolderSource | TextFolder) and labels is None and tree is None:
         tree = reader.taxonomy
-    texts = isinstance(reader, TextFolder | TextLines) or _has_texts(reader)
+    texts = isinstance(reader, TextFolder | TextLines) or getattr(roles, "text", None) is not None
     pictures = not texts and (isinstance(reader, FolderSource) or not reader.columns)
     if texts:
         reader = DescribedTexts(reader, describe_texts)
@@ -319,11 +304,6 @@ def _group_by(reader: Any, group_column: Column | None, path: Path) -> str | Non
             raise InputError(f"{path.name} is no table, so it has no column of groups. Leave the group column out.")
         return None
     return None if roles.group is None else str(roles.group) if reader.names is None else reader.names[roles.group]
-
-
-def _has_texts(reader: Any) -> bool:
-    roles = getattr(reader, "roles", None)
-    return roles is not None and roles.text is not None
 
 
 def _is_folder(path: Path) -> bool:
@@ -397,13 +377,12 @@ class _LabelTable:
         self._problems: list[Problem] = []
         for raw in self._table:
             self._take(raw)
-        self._left = set(self._by_id)
+        self.restart()
         self.chosen = [f"labels are those of {path.name}; what it does not list has none"]
 
-    def restarted(self) -> _LabelTable:
-        """The same for another pass."""
+    def restart(self) -> None:
+        """Begin another pass."""
         self._left = set(self._by_id)
-        return self
 
     def _take(self, raw: RawRows) -> None:
         for place, id in enumerate(raw.ids):

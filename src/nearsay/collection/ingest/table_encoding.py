@@ -26,6 +26,7 @@ from nearsay.encode.encoded_columns import NumberColumn, WordColumn
 from nearsay.encode.table_columns import DATES, NUMBERS, TableColumns, columns_of_cells
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError, closest
+from nearsay.taxonomy.edges import few
 
 KIND = "table"  # of what is kept with the collection
 FILE = "table.nearsay"
@@ -112,7 +113,7 @@ class EncodedRows:
         missing = [column.name for column in encoder.columns_ if column.name not in given]
         if missing:
             raise InputError(
-                f"{self._reader.path.name} has other columns than this collection: it lacks {_listed(missing)}."
+                f"{self._reader.path.name} has other columns than this collection: it lacks {few(missing)}."
                 " Add them; a cell may be empty."
             )
 
@@ -170,7 +171,6 @@ def _numbers(raw: RawRows, name: str, kind: str, cells: np.ndarray) -> np.ndarra
 
 
 def _details(encoder: TableEncoder, columns: TableColumns, row: int) -> dict[str, str]:
-    """The cells of a row as texts; gaps are left out."""
     details = {}
     for column, place in zip(encoder.columns_, encoder.places_, strict=True):
         cell = columns.cells[place][row]
@@ -187,10 +187,10 @@ def report_of(encoder: TableEncoder) -> list[str]:
     sentences = [f"items are compared by {len(encoder.columns_)} columns: {' and '.join(kinds)}"]
     by_ranks = [column.name for column in numbers if column.quantiles is not None]
     if by_ranks:
-        sentences.append(f"skewed, so compared by ranks: {_listed(by_ranks)}")
+        sentences.append(f"skewed, so compared by ranks: {few(by_ranks)}")
     rare = [column.name for column in words if column.has_rare]
     if rare:
-        sentences.append(f"rare words count as one value: {_listed(rare)}")
+        sentences.append(f"rare words count as one value: {few(rare)}")
     gaps = {name: n for name, n in encoder.n_gaps_.items() if n}
     if gaps:
         shown = [f"{name!r} {n:,}" for name, n in sorted(gaps.items(), key=lambda each: -each[1])]
@@ -200,11 +200,6 @@ def report_of(encoder: TableEncoder) -> list[str]:
         sentences.append(f"{cells}: no row is dropped; a gap counts as evidence of its own")
     sentences += [f"column {name!r} is left out: it {why}" for name, why in encoder.dropped_.items()]
     return sentences
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:NAMES_SHOWN]))
-    return shown if len(names) <= NAMES_SHOWN else f"{shown} and {len(names) - NAMES_SHOWN} more"
 
 
 # ------------------------------------------------------------------ with a collection

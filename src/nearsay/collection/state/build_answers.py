@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +12,19 @@ from nearsay.annotate.scorers.relevance import DECAY
 from nearsay.collection.answers import Answer, Keyword, NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
-from nearsay.collection.state.tree_excerpt import tree_shown
 from nearsay.decision.guarantee import check_share
-from nearsay.decision.sets.covering_nodes import covering_nodes
+from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence, most_probable
 from nearsay.posterior.evidence.model_answers import models_in_words
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # The required accuracy of hedged answers and prediction sets, where none is named.
 ACCURACY = 0.9
 # "A dog or a wolf": a set of more labels is given in so many nodes of the taxonomy.
 WORDS_OF_SET = 2
+# Nodes of a tree that are shown besides the answers, and their least probability.
+NODES_SHOWN, LEAST_SHOWN = 14, 0.02
 
 
 def answers_of(
@@ -120,7 +122,8 @@ def _build_answers(
         if hedges_at:
             p_node = state.hedged.nodes_proba(p)
             for line, node in enumerate(nodes):
-                trees[line] = tree_shown(hedged.taxonomy_, p_node[line], _named_nodes(node, hedges[line]))
+                named = [node.node, *(hedge["node"] for hedge in hedges[line])]
+                trees[line] = tree_shown(hedged.taxonomy_, p_node[line], named)
     every = zip(names, evidence, nodes, words, sets, hedges, trees, strict=True)
     return [_answer(state, name, item, node, some[:n_keywords], *listed) for name, item, node, some, *listed in every]
 
@@ -140,10 +143,6 @@ def _in_nodes(state: CollectionState, labels: list[str]) -> list[str]:
     tree = state.hedged.taxonomy_
     nodes = covering_nodes(labels, tree, WORDS_OF_SET)
     return [tree.node_words[node] for node in nodes] if len(nodes) == WORDS_OF_SET else []
-
-
-def _named_nodes(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
-    return list(dict.fromkeys([node.node, *(hedge["node"] for hedge in hedges)]))
 
 
 def _hedge(node: Any) -> dict[str, Any]:
@@ -219,3 +218,39 @@ def keywords_of(words: Sequence[Sequence[str] | None], weights: np.ndarray) -> l
         for word in some or ():
             total[word] = total.get(word, 0.0) + weight
     return [Keyword(*pair) for pair in sorted(total.items(), key=lambda each: -each[1])]
+
+
+def tree_shown(taxonomy: Taxonomy, p_node: np.ndarray, answers: Iterable[Any] = ()) -> list[dict[str, Any]]:
+    """The relevant nodes, a parent before its children, each with its probability.
+
+    Parameters
+    ----------
+    p_node : (n_nodes,) how probable each node is.
+    answers : nodes that are shown with the whole path to them, however probable.
+
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}, "fish": {}}})
+    >>> for node in tree_shown(pets, np.array([0.6, 0.2, 0.2, 0.0, 0.8, 1.0])):
+    ...     print("  " * node["depth"], node["node"], node["probability"])
+    pet 1.0
+       dog 0.8
+         corgi 0.6
+         poodle 0.2
+       cat 0.2
+    """
+    worth = np.flatnonzero(p_node >= LEAST_SHOWN)
+    # Among equals the higher number first: a parent has a higher one than its children.
+    most = worth[np.lexsort((-worth, -p_node[worth]))][:NODES_SHOWN].tolist()
+    named = [taxonomy.root, *answers, *(taxonomy.nodes[node] for node in most)]
+    shown = {taxonomy.number(step) for name in named for step in taxonomy.path(name)}
+    lines: list[dict[str, Any]] = []
+
+    def add(node: int, parent: Any, depth: int) -> None:
+        name, p = taxonomy.nodes[node], float(p_node[node])
+        word = taxonomy.node_words[name]
+        lines.append({"node": name, "word": word, "parent": parent, "depth": depth, "probability": p})
+        below = [child for child in taxonomy.children[node] if child in shown and taxonomy.parents[child][0] == node]
+        for child in sorted(below, key=lambda child: -p_node[child]):
+            add(child, name, depth + 1)
+
+    add(taxonomy.n_nodes - 1, None, 0)
+    return lines

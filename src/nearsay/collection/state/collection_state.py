@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from nearsay.collection.state.keywords.keyword_state import KeywordState
+from nearsay.collection.state.keywords.learned_keywords import KeywordState
 from nearsay.collection.state.learned import Learned, LiveClassifier
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_models import LiveModels
-from nearsay.collection.state.live_views import LiveViews
-from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
+from nearsay.collection.state.live_views import LiveView, LiveViews
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.errors import InputError
+from nearsay.neighbors.living.query_scan import QueryScan, screens
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
+
+# After more changes than this all neighbor radii are unknown.
+MOST_CHANGED = 32
 
 
 class CollectionState:
@@ -104,3 +108,39 @@ class CollectionState:
         """The hedged classifier; None without a taxonomy, or where no item has a label."""
         hedge = self.learned.hedge
         return None if hedge is None or not self.voting.has_labels else hedge.around(self.classifier)
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborRadiusCache:
+    """How far the k neighbors of each row reach, as far as known; kept for the next version.
+
+    Novelty needs the radius of every neighbor of a query, and searching it takes as long as the query. It changes where
+    a row within it comes or goes, and not with labels; versions in which the same rows vote share one cache.
+
+    Attributes
+    ----------
+    values : (n_rows,) the radius of each row, NaN where unknown; filled in when one is computed.
+    votes : (n_rows,) bool, the rows that vote.
+    """
+
+    values: np.ndarray
+    votes: np.ndarray
+
+    @classmethod
+    def unknown(cls, view: LiveView) -> NeighborRadiusCache:
+        """An empty cache."""
+        return cls(np.full(len(view.voters.votes), np.nan), view.voters.votes)
+
+    def following(self, view: LiveView) -> NeighborRadiusCache:
+        """The cache of the next version."""
+        before, after = self.votes, view.voters.votes
+        if before is after or np.array_equal(before, after):
+            return self
+        changed = np.flatnonzero(after != np.concatenate([before, np.zeros(len(after) - len(before), np.bool_)]))
+        # Views with a map for each fold place a row differently in each.
+        if len(changed) > MOST_CHANGED or view.transform.without or not screens(view.search):
+            return self.unknown(view)
+        values = np.concatenate([self.values, np.full(len(after) - len(before), np.nan)])
+        for scan in QueryScan.each(view.search, view.search.rows_.take(changed)):
+            values[scan.may_be_within(np.where(np.isnan(values), -1.0, values))] = np.nan
+        return NeighborRadiusCache(values, after)

@@ -1,10 +1,9 @@
-"""The metric of a collection: one distance for all columns, or feature groups with a distance each.
+"""The metric of a collection: one distance for all columns, or feature groups with a distance each; views of texts.
 
     columns of a group, by its own distance ────────────────► a view of each group, for the pool
     all groups, each divided by its mean distance ──────────► the view that shows the neighbors
 
-So no group dominates the neighbors that are shown; the weight of each group in an
-answer is learned from past cases.
+So no group dominates the neighbors shown; past cases say how much each counts in an answer.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.core.arrays import evenly, within_range
+from nearsay.data.content_order import content_order
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError
+from nearsay.posterior.views.class_lines import CLASS_LINES, ClassLines
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.row_transforms import LearnedTransforms, LinearMap, RowTransform
 
@@ -28,6 +29,8 @@ METRICS = tuple(name for name, kind in DISTANCES.items() if getattr(kind, "symme
 GROWING = ("euclidean", "manhattan")
 PAIRS = 4000
 TOGETHER = "all together"
+# With more texts the lines between classes take too long to be learned unasked.
+ROWS_FOR_LINES = 50_000
 
 
 @dataclass(frozen=True)
@@ -193,3 +196,34 @@ def _per_mean(distances: np.ndarray) -> float:
     """1 / the mean of positive distances; 1 without any."""
     positive = distances[distances > 0]
     return float(1 / positive.mean()) if len(positive) else 1.0
+
+
+@dataclass(frozen=True)
+class TextViews:
+    """What a collection of texts is compared by: all columns, as they are and as scores of lines between classes."""
+
+    columns: dict[str, tuple[int, int]]
+    joint_metric: str
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> TextViews | None:
+        """The views by the settings of a store; None where items are no texts."""
+        record = settings.get("described") or {}
+        if record.get("kind") != "texts" or not isinstance(settings.get("metric"), str):
+            return None
+        return cls({"text": (0, record["columns"][-1][1])}, settings["metric"])
+
+    def views(
+        self,
+        X: np.ndarray,
+        labels: np.ndarray,
+        n_classes: int,
+        make: Callable[..., View] = View,
+        groups: np.ndarray | None = None,
+    ) -> list[View]:
+        """Fitted views: the rows as they are, whose neighbors are shown, and their scores for each class."""
+        views = [make("all", None, self.joint_metric)]
+        if n_classes > 1 and len(X) <= ROWS_FOR_LINES:
+            lines = ClassLines(X, labels, content_order(X, labels), groups)
+            views.append(make("all", None, CLASS_LINES.distance, transform=CLASS_LINES, transforms=lines))
+        return [view.fit(X, labels, n_classes) for view in views]

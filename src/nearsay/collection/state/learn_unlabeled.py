@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.collection.state.feature_groups import FeatureGroups, TextViews
 from nearsay.collection.state.learned import Learned
 from nearsay.collection.state.live_items import NO_LABEL
-from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import evenly
 from nearsay.posterior.choice.candidate_views import transformed_views
 from nearsay.posterior.views.feature_group import View

@@ -3,10 +3,8 @@
     learn:   rows then ──► views, k, weights of the posterior, records, hedge      kept, and named by an event
     answer:  rows now ───► neighbors in these views ──► the same weights ──► probability, record, novelty, node
 
-Rows and labels change without learning again: a new row is a neighbor at once, and a
-new class is a class like any other. Posteriors that count past cases are counted again
-from the current rows. Maps, companion models, weights, records of past answers, usual
-distances and the hedge stay as they were learned.
+Rows and labels change without learning again: a new row is a neighbor at once, and a new class a class like any other.
+Posteriors that count past cases count the current rows again; everything else stays as it was learned.
 """
 
 from __future__ import annotations
@@ -21,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.collection.state.feature_groups import FeatureGroups, TextViews
 from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.collection.state.row_groups import NO_ROWS
-from nearsay.collection.state.text_views import TextViews
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import left_out_calibration
@@ -35,17 +32,18 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.sets.class_scores import threshold
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
-from nearsay.posterior.choice.nested import fit_nested
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.evidence.records import Records
 from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
+from nearsay.posterior.nested import fit_nested
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
-from nearsay.posterior.row_weights import GivenRows
+from nearsay.posterior.row_weights import GivenRows, TrainingRows
 from nearsay.posterior.views.feature_group import View
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -85,7 +83,7 @@ def fitted_to_rows(
         check_n_neighbors(n_neighbors, len(X))
     classes, numbers = np.unique(labels, return_inverse=True)
     classifier.n_features_in_ = X.shape[1]
-    classifier.model_ = fit_nested(options, X, numbers, classes, groups=row_groups)
+    classifier.model_ = fit_nested(options, TrainingRows(X, numbers, classes, groups=row_groups))
     classifier.rows_ = GivenRows(numbers).with_groups(row_groups)
     return classifier
 
@@ -104,10 +102,8 @@ class Learned:
     novelty : usual distances.
     hedge : a HedgedClassifier without its classifier, or None without a taxonomy.
     fold : (n_rows,) the fold of each row of the store; −1 for rows that did not vote.
-    n_rows : int
-        How many rows voted.
-    version : int
-        The event that they were read after.
+    n_rows : how many rows voted.
+    version : the event that they were read after.
     posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
     models : companion models that are pooled with the neighbors.
@@ -149,15 +145,14 @@ class Learned:
         metric: Any = "euclidean",
         posterior: Any = "auto",
         n_neighbors: Any = "auto",
-        groups: FeatureGroups | TextViews | None = None,
         taxonomy: Taxonomy | None = None,
-        make: Callable[..., View] | None = None,
-        blocks: tuple[tuple[int, int], ...] = (),
-        views: Callable[..., list[View]] | None = None,
-        row_groups: np.ndarray | None = None,
+        **fitting: Any,
     ) -> Learned:
-        """Learn from the rows that vote; ``numbers`` are theirs in the store. Other parameters as above."""
-        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, groups, make, blocks, views, row_groups)
+        """Learn from the rows that vote; ``numbers`` are theirs in the store.
+
+        ``fitting`` are further arguments of ``fitted_to_rows``.
+        """
+        classifier = fitted_to_rows(X, labels, metric, posterior, n_neighbors, **fitting)
         learned, model = cls(), classifier.model_
         fitted = model.views.views
         learned.transforms = [transform_of(view) for view in fitted]
@@ -338,7 +333,7 @@ class LiveModel(FittedModel):
                 p = self.counted.leave_one_out_proba(among, self.place[rows[part]])
             else:
                 p = self.posterior.proba(table)
-            if isinstance(self.posterior, GroupPosterior):
+            if isinstance(self.posterior, Pooled):
                 p = self.posterior.without_the_case(p, [table], rows[part])
             yield part, table, self.settled(p, table)
 
@@ -417,3 +412,41 @@ def _without_labels(posterior: Any) -> Any:
     if "ranks_" in vars(bare):  # the fallback where no class is sure
         bare.ranks_ = _without_labels(bare.ranks_)
     return bare
+
+
+@dataclass(frozen=True)
+class LearnedInfo:
+    """What is learned, and from how many rows.
+
+    Attributes
+    ----------
+    n_rows, version : the number of rows it was learned from, and the event it was learned after.
+    n_voters : how many rows vote now.
+    of_labels : whether any row had a label, or keywords.
+    posterior, views, n_neighbors : what past cases chose.
+    record : of all past answers: cases, right ones, and the range of the true share; None without any.
+
+    >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
+    Learned on 4,500 rows, now 6,120: learn again to make use of them. pooled over euclidean, k = 10.
+    """
+
+    n_rows: int
+    version: int
+    n_voters: int
+    posterior: str
+    views: list[str]
+    n_neighbors: int
+    of_labels: bool = True
+    record: dict[str, Any] | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether a tenth of the rows has come or gone since."""
+        return abs(self.n_voters - self.n_rows) * 10 >= max(self.n_rows, 10)
+
+    def __str__(self) -> str:
+        if not self.of_labels:
+            return f"Nothing is labeled yet. {self.n_voters:,} items are compared by {' + '.join(self.views)}."
+        grown = f"Learned on {self.n_rows:,} rows, now {self.n_voters:,}"
+        again = ": learn again to make use of them" if self.stale else ""
+        return f"{grown}{again}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."

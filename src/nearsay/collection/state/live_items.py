@@ -9,18 +9,72 @@ their class numbers; nothing is read from disk again. Earlier versions stay vali
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nearsay.collection.state.live_column import LiveColumn
 from nearsay.collection.store.events import Event
 from nearsay.collection.store.items import Items
-from nearsay.core.arrays import GrowingArray
+from nearsay.core.arrays import GrowingArray, row_blocks
 
+# Of a column.
+ROWS_PER_BLOCK = 512
 # The one class of a collection that has keywords only, or nothing yet.
 NO_LABEL = ""
+
+
+class LiveColumn:
+    """Values of any kind by row number; ``changed`` and ``appended`` give new columns that share unchanged blocks.
+
+    >>> labels = LiveColumn(["oak", None])
+    >>> later = labels.changed([1], ["elm"]).appended(["ash"])
+    >>> list(labels), list(later), later[2]
+    (['oak', None], ['oak', 'elm', 'ash'], 'ash')
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        every = list(values)
+        self._blocks = [every[part] for part in row_blocks(len(every), size=ROWS_PER_BLOCK)]
+
+    def __len__(self) -> int:
+        if not self._blocks:
+            return 0
+        return ROWS_PER_BLOCK * (len(self._blocks) - 1) + len(self._blocks[-1])
+
+    def __getitem__(self, row: int) -> Any:
+        return self._blocks[row // ROWS_PER_BLOCK][row % ROWS_PER_BLOCK]
+
+    def __iter__(self) -> Iterator[Any]:
+        for block in self._blocks:
+            yield from block
+
+    def changed(self, rows: Iterable[int], values: Iterable[Any]) -> LiveColumn:
+        """With other values in these rows."""
+        other = self._copied()
+        mine: set[int] = set()
+        for row, value in zip(rows, values, strict=True):
+            number, place = divmod(row, ROWS_PER_BLOCK)
+            if number not in mine:
+                mine.add(number)
+                other._blocks[number] = other._blocks[number].copy()
+            other._blocks[number][place] = value
+        return other
+
+    def appended(self, values: Iterable[Any]) -> LiveColumn:
+        """With more rows."""
+        other = self._copied()
+        unfinished = len(self) % ROWS_PER_BLOCK
+        last = other._blocks.pop() if unfinished else []
+        other._blocks += LiveColumn([*last, *values])._blocks
+        return other
+
+    def _copied(self) -> LiveColumn:
+        other = copy(self)
+        other._blocks = self._blocks.copy()
+        return other
 
 
 @dataclass(frozen=True)
@@ -59,8 +113,7 @@ class LiveItems:
     Parameters
     ----------
     items : as the store gives them.
-    machines_vote : bool
-        Whether unconfirmed labels vote, too.
+    machines_vote : whether unconfirmed labels vote, too.
     """
 
     def __init__(self, items: Items, *, machines_vote: bool = False) -> None:
@@ -160,12 +213,12 @@ class LiveItems:
         return np.where(counts, self._numbers.values[rows], -1)
 
     def _counted(self) -> VotingState:
-        """Computed from all rows."""
         voted = self._voted(slice(None))
         votes = voted >= 0
         if not votes.any():
             of_words = self._of_words()
-            return of_words if of_words.votes.any() else self._unlabeled()
+            # Without labels and keywords all living rows vote, so that each has its neighbors.
+            return of_words if of_words.votes.any() else self._of_one_class(self.alive.copy(), has_words=False)
         sizes = np.bincount(voted[votes], minlength=len(self.number_of))
         self._sizes = Counter(dict(enumerate(sizes.tolist())))
         names = np.array(list(self.number_of), dtype=np.str_)
@@ -208,16 +261,11 @@ class LiveItems:
             counts &= self._confirmed.values
         return self._of_one_class(counts, has_words=True)
 
-    def _unlabeled(self) -> VotingState:
-        """Without labels and keywords, all living rows, so that each has its neighbors."""
-        return self._of_one_class(self.alive.copy(), has_words=False)
-
     def _of_one_class(self, votes: np.ndarray, *, has_words: bool) -> VotingState:
         return VotingState(votes, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values, has_words)
 
 
 def _with(array: GrowingArray, rows: np.ndarray, values: np.ndarray) -> GrowingArray:
-    """A copy with other values in some rows."""
     copied = array.values.copy()
     copied[rows] = values
     return GrowingArray(copied)

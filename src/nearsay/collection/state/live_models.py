@@ -1,9 +1,7 @@
 """Companion models of a collection: what was learned stays, while rows and classes come and go.
 
-    learn:   rows then ──► model, and one without each fold ──► kept
-    answer:  query ──► log probabilities of the classes known then ──► of the classes there are now
-
-A class that is new since is one that a model knows nothing of: it is as likely as any.
+learn:   rows then ──► model, and one without each fold ──► kept
+answer:  query ──► log probabilities of the classes known then ──► of the classes there are; new ones: as any
 """
 
 from __future__ import annotations
@@ -30,8 +28,7 @@ class LearnedModel:
     whole : fitted to all rows that voted.
     without : fitted without each fold; () for a forest, which has trees that were grown without a row.
     rows : (n_taught,) the rows of the store that a forest was grown from, in its order; none for others.
-    spread : float
-        The share of every answer that is spread evenly.
+    spread : the share of every answer that is spread evenly.
     """
 
     name: str

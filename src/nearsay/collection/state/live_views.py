@@ -1,12 +1,9 @@
 """The views of a collection: rows in one or several spaces, searched exactly, changed row by row.
 
     store rows ──► map of the view ──► exact search, numbered as in the store; rows that do not vote are left out
-                                          │
-             few queries ──► every row screened, candidates measured
-             many queries ─► grouped by class once, until the next change
 
-What was learned defines the views, and does not change with the rows. A view that
-depends on labels has maps that were learned without each fold, for leave-one-out.
+What was learned defines the views, and does not change with the rows. A view that depends on labels has maps that were
+learned without each fold, for leave-one-out.
 """
 
 from __future__ import annotations
@@ -77,8 +74,7 @@ class Voters:
     votes : (n_rows,) bool
     labels : (n_rows,) class numbers; 0 where a row does not vote.
     n_classes : int
-    fold : (n_rows,) int
-        The fold that each row was in when the maps were learned; −1 for other rows.
+    fold : (n_rows,) int, the fold that each row was in when the maps were learned; −1 for other rows.
     groups : (n_rows,) int, or None
         Rows of one group are never asked about each other.
     """
@@ -100,10 +96,15 @@ class LiveView:
     def __init__(self, transform: LiveTransform, X: np.ndarray, voters: Voters) -> None:
         self.transform = transform
         self.voters = voters
-        distance = as_distance(transform.metric)
-        self.search = ExactSearch().fit_checked(distance.check(transform.apply(X)), distance)
-        if not voters.votes.all():
-            self.search.remove(np.flatnonzero(~voters.votes))
+        self.search = self._searched(X)
+
+    def _searched(self, X: np.ndarray, fold: int = -1) -> ExactSearch:
+        """All rows in the view, or in the one learned without a fold; those that do not vote are left out."""
+        distance = as_distance(self.transform.metric)
+        search = ExactSearch().fit_checked(distance.check(self.transform.apply(X, fold)), distance)
+        if not self.voters.votes.all():
+            search.remove(np.flatnonzero(~self.voters.votes))
+        return search
 
     def changed(self, added: np.ndarray, voters: Voters) -> LiveView:
         """With more rows, and other voters."""
@@ -143,26 +144,15 @@ class LiveView:
 
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
         """The nearest others of some rows, in views that were learned without them."""
-        if not self.transform.without:
+        if not self.transform.without or not len(rows):
             return self.labeled.leave_one_out(k, members, rows)
         fold, parts, places = self.voters.fold[rows], [], []
-        for number in np.unique(fold):
+        for number in np.unique(fold).tolist():
             here = np.flatnonzero(fold == number)
-            if number < 0:
-                labeled = self.labeled
-            else:
-                distance = self.search.distance_
-                search = ExactSearch().fit_checked(
-                    distance.check(self.transform.apply(all_rows(), int(number))), distance
-                )
-                if not self.voters.votes.all():
-                    search.remove(np.flatnonzero(~self.voters.votes))
-                labeled = self.voters.searched(search)
+            labeled = self.labeled if number < 0 else self.voters.searched(self._searched(all_rows(), number))
             parts.append(labeled.leave_one_out(k, members, rows[here]))
             places.append(here)
-        return (
-            joined(parts)[np.argsort(np.concatenate(places))] if parts else self.labeled.leave_one_out(k, members, rows)
-        )
+        return joined(parts)[np.argsort(np.concatenate(places))]
 
 
 class LiveViews:

@@ -17,14 +17,13 @@ import numpy as np
 
 from nearsay.collection.ingest.table_encoding import stored_encoder
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.collection.state.feature_groups import FeatureGroups, TextViews
 from nearsay.collection.state.learn_unlabeled import learned_unlabeled
 from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
 from nearsay.collection.state.row_groups import GROUP_BY, NO_ROWS, groups_by_detail, with_validation
 from nearsay.collection.state.suggest.item_groups import n_groups
-from nearsay.collection.state.text_views import TextViews
 from nearsay.collection.store.store import Store
 from nearsay.core.arrays import GrowingArray
 from nearsay.core.cancellation import stoppable

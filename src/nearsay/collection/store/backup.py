@@ -95,18 +95,13 @@ def new_folder(path: Path) -> Iterator[Path]:
     part, lock = _hidden(path)
     try:
         yield part
-        put_in_place(part, path)
+        sync_tree(part)
+        if path.exists():
+            path.rmdir()
+        os.rename(part, path)
+        sync_folder(path.parent)
     finally:
         _remove(part, lock)
-
-
-def put_in_place(part: Path, path: Path) -> None:
-    """Sync a folder and rename it to ``path``."""
-    sync_tree(part)
-    if path.exists():
-        path.rmdir()
-    os.rename(part, path)
-    sync_folder(path.parent)
 
 
 def _hidden(path: Path) -> tuple[Path, int]:

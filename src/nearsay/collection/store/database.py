@@ -6,11 +6,9 @@
     tail        row, vector                               vectors not sealed yet
     shards      first, n_rows, file, sha256               vectors sealed in .npy files, by their first row
 
-Every change is one transaction, and returns after the write-ahead log was
-synced: with ``synchronous=FULL`` that is one sync per event. One connection
-writes, under ``WriterLock``. Readers open ``mode=ro``, never write and never
-checkpoint: in SQLite 3.7.0 to 3.51.2 two connections that both do can damage
-the file. ``mmap_size`` stays 0 for the same reason.
+Every change is one transaction, synced once (``synchronous=FULL``). One connection writes, under ``WriterLock``;
+readers never write or checkpoint, and ``mmap_size`` stays 0: in SQLite 3.7.0 to 3.51.2 two connections that both do can
+damage the file.
 """
 
 from __future__ import annotations

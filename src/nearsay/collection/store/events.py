@@ -4,9 +4,7 @@
     before      {"label": ["oak", None]}            their columns as they were …
     after       {"label": ["elm", "elm"]}           … and as they became
 
-Every event has both, so a version of the collection can be reached from either
-side: forward by replaying, backward by undoing. The digest of an event covers all
-events before it, so it identifies the whole history.
+So a version can be reached forward by replaying, or backward by undoing. The digest of an event covers all before it.
 """
 
 from __future__ import annotations
@@ -35,21 +33,15 @@ class Event:
         1 for the first; the version of the collection right after it.
     kind : str
         ``add``, ``relabel``, ``keywords``, ``confirm``, ``forget``, ``undo``, ``settings``, ``taxonomy`` or ``keep``.
-    when : str
-        Time in UTC, ISO 8601.
-    by, who : str
-        The kind of author (``person``, ``machine``, ``import``), and their name.
-    rows : list of int
-        Row numbers of the items concerned; empty where the event is about the whole collection.
+    when : time in UTC, ISO 8601.
+    by, who : the kind of author (``person``, ``machine``, ``import``), and their name.
+    rows : row numbers of the items concerned; empty where the event is about the whole collection.
     before, after : dict
         Columns of these items, a list in the order of ``rows`` each; for settings, taxonomy and learned state
         the value itself, under that name. Before an ``add`` the items were not alive.
-    undoes : int or None
-        The event that an ``undo`` undid.
-    vectors : str or None
-        SHA-256 of the vectors an ``add`` brought.
-    undone_by : int or None
-        The undo that undid this event, in ``LiveCollection.history``.
+    undoes : the event that an ``undo`` undid.
+    vectors : SHA-256 of the vectors an ``add`` brought.
+    undone_by : the undo that undid this event, in ``LiveCollection.history``.
 
     >>> print(Event(12, "relabel", "2026-03-04T05:06:07.8+00:00", "person", "ada", [3, 4],
     ...             {"label": ["owl", "owl"]}, {"label": ["chick", "chick"]}, undone_by=14))
@@ -113,20 +105,11 @@ def read_event(database: Database, number: int) -> Event | None:
 
 def read_events(database: Database, after: int = 0, *, newest_first: bool = False) -> Iterator[Event]:
     """All events after a number, a page at a time, so that reading a long log does not block others."""
-    before = None
-    while True:
-        if newest_first:
-            bounds = "number > ?" if before is None else "number > ? AND number < ?"
-            page = _page(database, f"{bounds} ORDER BY number DESC", (after,) if before is None else (after, before))
-        else:
-            page = _page(database, "number > ? ORDER BY number", (after,))
-        if not page:
-            return
+    way, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
+    last = 2**63 - 1 if newest_first else after
+    while page := _page(database, f"number > ? AND number {beyond} ? ORDER BY number {way}", (after, last)):
         yield from map(_event, page)
-        if newest_first:
-            before = page[-1][0]
-        else:
-            after = page[-1][0]
+        last = page[-1][0]
 
 
 def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
@@ -146,13 +129,16 @@ def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple
 
 def rows_changed(database: Database, after: int) -> set[int]:
     """Numbers of the rows that events after a number are about."""
-    events = database.all("SELECT number, rows FROM events WHERE number > ?", (after,))
-    return {row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))}
+    return set(_rows(database, "number > ?", after))
 
 
 def rows_added_by_machines(database: Database) -> list[int]:
     """Rows that came with a machine's label, in order."""
-    events = database.all("SELECT number, rows FROM events WHERE kind = 'add' AND by = 'machine' ORDER BY number")
+    return _rows(database, "kind = 'add' AND by = 'machine'")
+
+
+def _rows(database: Database, which: str, *values: int) -> list[int]:
+    events = database.all(f"SELECT number, rows FROM events WHERE {which} ORDER BY number", values)
     return [row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))]
 
 

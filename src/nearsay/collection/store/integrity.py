@@ -10,9 +10,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from nearsay.collection.store import learned_files, shard_files
 from nearsay.collection.store.database import SCHEMA, Database
 from nearsay.collection.store.events import digest_faults, read_events
 from nearsay.collection.store.files.durable_files import checksum
@@ -20,12 +22,12 @@ from nearsay.collection.store.files.folder import FOLDERS, KEPT, Folder
 from nearsay.collection.store.files.sqlite_files import check_schema
 from nearsay.collection.store.items import different, items_at, replayed
 from nearsay.collection.store.learned_files import all_kept, kept_files
-from nearsay.collection.store.orphaned_files import unnamed_files
 from nearsay.collection.store.shard_files import Shards, vectors_digest
 from nearsay.collection.store.stored_values import check_settings, check_taxonomy, from_json
 from nearsay.errors import StorageError
 
 NAMED = 5
+Unnamed = list[tuple[Folder, str]]
 
 
 def find_faults(database: Database, vectors: Shards, collection: Folder) -> list[str]:
@@ -182,3 +184,26 @@ def _kept_faults(database: Database, collection: Folder) -> Iterator[str]:
                         yield f"The file {folder.path / name} is not as it was written: its checksum does not match."
         except OSError as error:
             yield str(error)
+
+
+def unnamed_files(database: Database, collection: Folder, states: list[dict[str, Any]] | None = None) -> Unnamed:
+    """Files and folders among the shards and the learned state that neither a shard nor an event names.
+
+    Only files with names of this program; anything else is left alone. The folder is listed first: what a writer names
+    meanwhile then counts as named. ``states`` is the learned state that is still kept, where that was just read.
+    """
+    folders = [collection.folder(name) for name in (shard_files.FOLDER, learned_files.FOLDER)]
+    entries = [(folder, name) for folder in folders if folder is not None for name in folder.names()]
+    named = {(shard_files.FOLDER, file) for (file,) in database.all("SELECT file FROM shards")}
+    if any(folder.path.name == learned_files.FOLDER for folder, _ in entries):
+        kept = learned_files.all_kept(database) if states is None else states
+        named |= {(learned_files.FOLDER, state["folder"]) for state in kept}
+    return [(folder, name) for folder, name in entries if (folder.path.name, name) not in named]
+
+
+def remove_garbage(database: Database, collection: Folder, states: list[dict[str, Any]] | None = None) -> None:
+    """Remove them; requires the writer lock, since the new files of another writer are not named yet."""
+    for folder, name in unnamed_files(database, collection, states):
+        # What cannot be removed is harmless, and listed among the faults.
+        with suppress(OSError):
+            folder.remove(name)

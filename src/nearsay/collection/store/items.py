@@ -3,9 +3,7 @@
     items now ──── newest event ──── … ──── event v + 1 ────► items at version v
                    its ``before``           its ``before``
 
-The cost is proportional to the events since, so recent versions are fast.
-``replayed`` goes forward from nothing and must end at the same items, which
-detects a damaged table.
+``replayed`` goes forward from nothing and must end at the same items, which detects a damaged table.
 """
 
 from __future__ import annotations
@@ -20,8 +18,10 @@ import numpy as np
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.events import Event, is_one_value, read_events
 from nearsay.collection.store.stored_values import all_from_json, check_column, not_as_written
+from nearsay.errors import require
 
-# Columns of an item that events change. ``id`` is given once, with the row.
+# Columns of an item as they are shown, and those that events change: ``id`` is given once, with the row.
+COLUMNS = ("id", "label", "keywords", "confirmed", "by", "details")
 CHANGING = ("label", "keywords", "details", "confirmed", "by", "alive")
 AS_JSON = ("keywords", "details")
 # SQLite takes 32,766 values in a statement.
@@ -36,20 +36,13 @@ class Items:
 
     Attributes
     ----------
-    ids : (n_rows,) object
-        Strings. An id names one living item; forgotten rows may have the same.
-    labels : (n_rows,) object
-        A string, or None where there is none.
-    keywords, details : (n_rows,) object
-        A list of strings; a dict; None without any.
-    confirmed : (n_rows,) bool
-        Whether a label may count: a machine's guess has to be confirmed by a person first.
-    by : (n_rows,) object
-        The author of the label: ``person``, ``machine`` or ``import``.
-    alive : (n_rows,) bool
-        False for rows that were forgotten. Their numbers are never used again.
-    version : int
-        The last event that is included.
+    ids : (n_rows,) object, strings. An id names one living item; forgotten rows may have the same.
+    labels : (n_rows,) object, a string, or None where there is none.
+    keywords, details : (n_rows,) object, a list of strings; a dict; None without any.
+    confirmed : (n_rows,) bool, whether a label may count: a machine's guess has to be confirmed by a person first.
+    by : (n_rows,) object, the author of the label: ``person``, ``machine`` or ``import``.
+    alive : (n_rows,) bool, False for rows that were forgotten. Their numbers are never used again.
+    version : the last event that is included.
     """
 
     ids: np.ndarray
@@ -63,6 +56,16 @@ class Items:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """What is known of each item, in the order they were added; those forgotten are left out."""
+        every = (self.ids, self.labels, self.keywords, self.confirmed, self.by, self.details)
+        columns = [column[self.alive].tolist() for column in every]
+        return [dict(zip(COLUMNS, values, strict=True)) for values in zip(*columns, strict=True)]
+
+    def to_frame(self) -> Any:
+        """The same as a pandas DataFrame; keywords are lists in it, details dicts."""
+        return require("pandas", "pandas").DataFrame(self.to_dicts(), columns=list(COLUMNS))
 
 
 def items_at(database: Database, version: int) -> Items:
@@ -93,12 +96,6 @@ def replayed(events: Iterable[Event]) -> Items:
     return _as_items(columns, version)
 
 
-def check_reach(event: Event, n_rows: int) -> None:
-    """Refuse an event about rows that do not exist."""
-    if event.rows and max(event.rows) >= n_rows:
-        raise not_as_written(f"event {event.number}", f"it is about row {max(event.rows)}, and there are {n_rows:,}")
-
-
 def different(ours: Items, theirs: Items) -> list[int]:
     """Rows that differ, including those that only one has."""
     n = min(len(ours), len(theirs))
@@ -124,7 +121,6 @@ def add_items(database: Database, rows: list[int], columns: dict[str, list[Any]]
 
 
 def _values(n_rows: int, n_columns: int) -> str:
-    """A table of parameters in SQL."""
     line = ", ".join("?" * n_columns)
     return f"(VALUES ({'), ('.join([line] * n_rows)}))"
 
@@ -158,7 +154,9 @@ def _current_columns(database: Database) -> dict[str, list[Any]]:
 def _put(columns: dict[str, list[Any]], event: Event, columns_before: dict[str, Any]) -> None:
     if not event.rows:
         return
-    check_reach(event, len(columns["id"]))
+    if max(event.rows) >= len(columns["id"]):
+        why = f"it is about row {max(event.rows)}, and there are {len(columns['id']):,}"
+        raise not_as_written(f"event {event.number}", why)
     for name, values in columns_before.items():
         column = columns[name]
         for row, value in zip(event.rows, values, strict=True):

@@ -2,10 +2,8 @@
 
     kept/000000000042-metric-9f…/…      written by the caller, synced, and only then named with its checksums
 
-Nothing is overwritten. Of each kind the last two that count are kept, so that
-learning can be undone once. The next writer drops older ones: that is recorded
-first (``let_go`` in ``about``), then their folders are removed like all files
-that nothing names. An undo that would need one of them is refused.
+Of each kind the last two that count are kept, so that learning can be undone once. The next writer drops older ones:
+first recorded (``let_go`` in ``about``), then removed like all files that nothing names.
 """
 
 from __future__ import annotations

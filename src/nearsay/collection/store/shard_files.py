@@ -4,10 +4,8 @@
           shards/000000000000-….npy   shards/000000065536-….npy   table ``tail``
           read-only memory maps, opened when first used           one BLOB per row
 
-A shard is written under a name not yet in the database, synced, and its folder
-synced. Only then a transaction names it, with its checksum. So a crash leaves
-either a shard that counts or an unreferenced file, and the next writer
-removes the latter.
+A shard is written and synced before a transaction names it, with its checksum: a crash leaves a shard that counts, or a
+file that nothing names, which the next writer removes.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from nearsay.collection.store.files.durable_files import (
 )
 from nearsay.collection.store.files.folder import SHARDS, Folder
 from nearsay.data.saved.saved_file import npy_header
-from nearsay.errors import InputError, StorageError
+from nearsay.errors import StorageError
 
 FOLDER = SHARDS
 SHARD_ROWS = 65_536
@@ -209,12 +207,6 @@ def opened_shard(open_file: Callable[[], BinaryIO], path: Path, n_rows: int, n_c
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"The shard {path} cannot be read: {error.strerror}.") from error
-
-
-def check_min_rows(min_rows: int) -> None:
-    """A shard has at least one row."""
-    if not isinstance(min_rows, int) or min_rows < 1:
-        raise InputError(f"min_rows must be a whole number of at least 1; got {min_rows!r}.")
 
 
 def _cut(parts: list[np.ndarray], size: int) -> list[list[np.ndarray]]:

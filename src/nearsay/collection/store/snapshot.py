@@ -5,9 +5,7 @@
                 {"file": "leaves-rows-65536-70000-….npy", "first": 65536, "n_rows": 4464, "sha256": "…"}],
      "forgotten": [17, 4711]}
 
-Paths are relative to the file itself. The last shard holds the rows that were
-not sealed yet; it lies next to the snapshot and belongs to it. Rows in
-``forgotten`` are in the shards, but no longer in the collection.
+Paths are relative to the file itself. The last shard, next to it, holds the rows that were not sealed yet.
 """
 
 from __future__ import annotations
@@ -39,16 +37,11 @@ class Snapshot:
 
     Attributes
     ----------
-    event : int
-        The version: the number of the last event that is counted in.
-    digest : str
-        Names the whole history up to there; equal digests are equal collections.
-    n_rows, n_columns : int
-        The size of all shards together.
-    shards : list of Shard
-        File, first row, number of rows and SHA-256 of each, in order; files are full paths here.
-    forgotten : list of int
-        Rows that are no longer part of the collection.
+    event : the version: the number of the last event that is counted in.
+    digest : names the whole history up to there; equal digests are equal collections.
+    n_rows, n_columns : the size of all shards together.
+    shards : file, first row, number of rows and SHA-256 of each, in order; files are full paths here.
+    forgotten : rows that are no longer part of the collection.
     """
 
     event: int
@@ -79,14 +72,8 @@ class Snapshot:
             numbers = (content["event"], content["n_rows"], content["n_columns"], *content["forgotten"])
             if not all(type(each) is int and each >= 0 for each in numbers) or type(content["digest"]) is not str:
                 raise ValueError("a number is none")
-            return cls(
-                content["event"],
-                content["digest"],
-                content["n_rows"],
-                content["n_columns"],
-                shards,
-                content["forgotten"],
-            )
+            names = ("event", "digest", "n_rows", "n_columns", "forgotten")
+            return cls(shards=shards, **{name: content[name] for name in names})
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"The snapshot {path} is damaged ({error}). Make it again.") from error
 
@@ -152,9 +139,4 @@ def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> S
 
 
 def _shard_record(shard: ShardFile, file: str) -> dict[str, Any]:
-    return {
-        "file": Path(file).as_posix(),
-        "first": shard.first,
-        "n_rows": shard.n_rows,
-        "sha256": shard.sha256,
-    }
+    return {"file": Path(file).as_posix(), "first": shard.first, "n_rows": shard.n_rows, "sha256": shard.sha256}

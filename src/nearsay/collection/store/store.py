@@ -7,10 +7,8 @@
         writer.lock            the process that writes
 
     check ──► write and sync new files ──► one transaction: event + items + names of the files ──► event number
-              (bulk, seal, keep)           synced before it returns
 
-Files that were written before the transaction are garbage until it is committed:
-a crash at any moment leaves all of the change or nothing of it.
+Files that no transaction has named are garbage: a crash at any moment leaves all of the change or nothing of it.
 """
 
 from __future__ import annotations
@@ -26,8 +24,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
 from nearsay.collection.store import learned_files, shard_files
 from nearsay.collection.store.backup import check_new_folder, new_folder
 from nearsay.collection.store.database import NAME, Database
@@ -35,10 +31,10 @@ from nearsay.collection.store.events import Event, append_event
 from nearsay.collection.store.files.durable_files import storage_errors
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.files.writer_lock import WriterLock
+from nearsay.collection.store.integrity import remove_garbage
 from nearsay.collection.store.items import add_items, change_items, columns_of
-from nearsay.collection.store.orphaned_files import remove_garbage
 from nearsay.collection.store.reader import ReadableStore
-from nearsay.collection.store.shard_files import ShardFile, check_min_rows, vectors_digest
+from nearsay.collection.store.shard_files import ShardFile, vectors_digest
 from nearsay.collection.store.stored_values import ADVICE, check_n_columns, check_settings
 from nearsay.collection.store.undo import event_to_undo, turned_back
 from nearsay.collection.store.validate_items import (
@@ -53,8 +49,14 @@ from nearsay.collection.store.validate_items import (
     checked_vectors,
     checked_words,
 )
+from nearsay.core.settings import check_whole
 from nearsay.errors import InputError, StorageError
 from nearsay.taxonomy.edges import few
+
+# Of columns with a value for each item.
+CHECKS: dict[str, Callable[[Any, int], list[Any]]] = {
+    "label": checked_labels, "keywords": checked_keywords, "details": checked_details,
+}  # fmt: skip
 
 
 class Store(ReadableStore):
@@ -67,12 +69,9 @@ class Store(ReadableStore):
 
     Attributes
     ----------
-    path : Path
-        The folder.
-    n_columns : int
-        Columns of every vector.
-    read_only : bool
-        Whether this store only reads; it then sees what the writer has acknowledged so far.
+    path : the folder.
+    n_columns : columns of every vector.
+    read_only : whether this store only reads; it then sees what the writer has acknowledged so far.
 
     >>> import tempfile
     >>> store = Store.create(Path(tempfile.mkdtemp()) / "leaves", n_columns=2)
@@ -104,13 +103,12 @@ class Store(ReadableStore):
         whole, so there is never an incomplete collection.
         """
         path = Path(os.path.abspath(path))
-        if not isinstance(n_columns, int | np.integer) or isinstance(n_columns, bool) or n_columns < 1:
-            raise InputError(f"n_columns must be a whole number of at least 1; got {n_columns!r}.")
+        n_columns = check_whole("n_columns", n_columns, least=1)
         check_new_folder(path)
         first = _usable(as_json(settings or {}, "settings"))
-        about = {"n_columns": int(n_columns), "first_settings": first, "settings": first, "taxonomy": None}
+        about = {"n_columns": n_columns, "first_settings": first, "settings": first, "taxonomy": None}
         about["id"] = secrets.token_hex(16)
-        check_n_columns(about["n_columns"])
+        check_n_columns(n_columns)
         with storage_errors(f"make the collection {path}"), new_folder(path) as part:
             part.mkdir()
             (part / shard_files.FOLDER).mkdir()
@@ -171,30 +169,19 @@ class Store(ReadableStore):
 
         Parameters
         ----------
-        ids : list of str
-            New ones, each once. The id of a forgotten item may be used again, for a new row.
-        X : (n, n_columns)
-            Numbers up to 1e30, kept as float32.
+        ids : new ones, each once. The id of a forgotten item may be used again, for a new row.
+        X : (n, n_columns) numbers up to 1e30, kept as float32.
         labels, keywords, details
             One per item, or None: a string; a list of strings; a dict of JSON values such as a path.
-        by : "person", "machine" or "import"
-            The kind of author; ``who`` may name them.
-        confirmed : bool
-            False for a machine's guess that a person has to confirm first.
+        by : the kind of author; ``who`` may name them.
+        confirmed : False for a machine's guess that a person has to confirm first.
         """
         ids = checked_ids(ids)
         n = len(ids)
         rows = checked_vectors(X, ids, self.n_columns)
         by, who = checked_author(by, who)
-        columns: dict[str, list[Any]] = {
-            "id": ids,
-            "label": checked_labels(labels, n),
-            "keywords": checked_keywords(keywords, n),
-            "details": checked_details(details, n),
-            "confirmed": [checked_flag(confirmed)] * n,
-            "by": [by] * n,
-            "alive": [True] * n,
-        }
+        given = {"label": labels, "keywords": keywords, "details": details, "confirmed": checked_flag(confirmed)}
+        columns = {"id": ids, **_columns(n, {**given, "by": by, "alive": True})}
         with self._writing(new_files=True):
             first, sealed_end = self.n_rows, self._shards.sealed_end()
             numbers = list(range(first, first + n))
@@ -220,17 +207,8 @@ class Store(ReadableStore):
         confirmed: bool = True,
     ) -> int:
         """Set the labels of items, and in the same event their keywords where they are given; None removes them."""
-        ids = checked_ids(ids)
-        by, who = checked_author(by, who)
-        n = len(ids)
-        after: dict[str, list[Any]] = {
-            "label": checked_labels(labels, n),
-            "confirmed": [checked_flag(confirmed)] * n,
-            "by": [by] * n,
-        }
-        if keywords is not None:
-            after["keywords"] = checked_keywords(keywords, n)
-        return self._change("relabel", ids, after, by, who)
+        after = {"label": labels, "confirmed": checked_flag(confirmed), "by": by}
+        return self._change("relabel", ids, after | ({} if keywords is None else {"keywords": keywords}), by, who)
 
     def set_keywords(
         self,
@@ -245,24 +223,16 @@ class Store(ReadableStore):
 
         The author of the label, and whether it is confirmed, stays unless ``confirmed`` is given.
         """
-        ids = checked_ids(ids)
-        by, who = checked_author(by, who)
-        after: dict[str, list[Any]] = {"keywords": checked_keywords(keywords, len(ids))}
-        if confirmed is not None:
-            after |= {"confirmed": [checked_flag(confirmed)] * len(ids), "by": [by] * len(ids)}
-        return self._change("keywords", ids, after, by, who)
+        sure = {} if confirmed is None else {"confirmed": checked_flag(confirmed), "by": by}
+        return self._change("keywords", ids, {"keywords": keywords, **sure}, by, who)
 
     def confirm(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
         """Confirm the labels of items, so that they count."""
-        ids = checked_ids(ids)
-        by, who = checked_author(by, who)
-        return self._change("confirm", ids, {"confirmed": [True] * len(ids)}, by, who)
+        return self._change("confirm", ids, {"confirmed": True}, by, who)
 
     def forget(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
         """Remove items; their rows stay as tombstones, and their numbers are never used again."""
-        ids = checked_ids(ids)
-        by, who = checked_author(by, who)
-        return self._change("forget", ids, {"alive": [False] * len(ids)}, by, who)
+        return self._change("forget", ids, {"alive": False}, by, who)
 
     def undo(self, event: int | None = None, *, sure: bool = False, by: str = "person", who: str = "") -> int:
         """Undo an event: the given one, or the last that is neither an undo nor undone.
@@ -276,8 +246,7 @@ class Store(ReadableStore):
         Parameters
         ----------
         event : its number, optional
-        sure : bool
-            Needed for an undo that removes more than one item; ``NotSure`` otherwise.
+        sure : needed for an undo that removes more than one item; ``NotSure`` otherwise.
         """
         by, who = checked_author(by, who)
         with self._writing(), self._database.transaction():
@@ -337,7 +306,7 @@ class Store(ReadableStore):
 
         ``add`` does this by itself for every 65,536 rows.
         """
-        check_min_rows(min_rows)
+        check_whole("min_rows", min_rows, least=1)
         with self._writing(new_files=True):
             first = self._shards.sealed_end()
             if self.n_rows - first < min_rows:
@@ -347,8 +316,10 @@ class Store(ReadableStore):
                 self._shards.name(sealed)
             return sealed[-1].end - first
 
-    def _change(self, kind: str, ids: list[str], after: dict[str, list[Any]], by: str, who: str) -> int:
-        """Set columns of living items, in one event."""
+    def _change(self, kind: str, ids: Sequence[str], given: dict[str, Any], by: str, who: str) -> int:
+        ids = checked_ids(ids)
+        by, who = checked_author(by, who)
+        after = _columns(len(ids), given)
         with self._writing(), self._database.transaction():
             rows = [self.row_of(id) for id in ids]
             before = columns_of(self._database, rows, after)
@@ -448,6 +419,11 @@ class Store(ReadableStore):
                     with suppress(StorageError):
                         remove_garbage(self._database, self.folder)
                 raise
+
+
+def _columns(n: int, given: dict[str, Any]) -> dict[str, list[Any]]:
+    """Columns of ``n`` items, checked; other values are those of each item."""
+    return {name: CHECKS[name](value, n) if name in CHECKS else [value] * n for name, value in given.items()}
 
 
 def _usable(settings: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def all_from_json(texts: list[Any], place: str) -> list[Any]:
 
 
 def _quickly(text: str) -> Any:
-    """Like ``json.loads`` for a text without blanks around it, in two thirds of the time; else an error."""
+    """Like ``json.loads`` for a text without blanks around it, three times as fast; else an error."""
     value, end = FIRST_VALUE(text)
     if end != len(text):
         raise ValueError
@@ -92,15 +92,11 @@ def check_settings(settings: Any) -> None:
             raise not_as_written("the setting 'feature_groups'", "it has no columns, or no metric, for each group")
     elif isinstance(metric, dict):
         raise not_as_written("the setting 'metric'", "there are no groups for it")
-    _check_reading(settings.get("reading"))
-    if settings.get("described") is not None:
-        _check_described(settings["described"])
-
-
-def _check_reading(reading: Any) -> None:
-    for name, value in (reading or {}).items():
+    for name, value in (settings.get("reading") or {}).items():
         if type(value) not in (str, int, bool, NONE):
             raise not_as_written("the setting 'reading'", f"{name!r:.40} is {_kind(value)}")
+    if settings.get("described") is not None:
+        _check_described(settings["described"])
 
 
 def _check_described(record: dict[str, Any]) -> None:
@@ -154,19 +150,19 @@ def check_taxonomy(kept: Any) -> None:
 
 def check_column(name: str, values: list[Any]) -> None:
     """Values of a column of items, as ``items.py`` has them in memory."""
-    kinds = {*map(type, values)}
+    place, kinds = f"the column {name!r} of the items", {*map(type, values)}
     if name in FLAGS:
         if not kinds <= {bool}:
-            raise not_as_written(f"the column {name!r} of the items", "it holds other values than 0 and 1")
+            raise not_as_written(place, "it holds other values than 0 and 1")
         return
     strange = kinds - (TEXTS.get(name) or LISTS[name])
     if strange:
-        place = next(place for place, value in enumerate(values) if type(value) in strange)
-        raise not_as_written(f"the column {name!r} of the items", f"in place {place} it is {_kind(values[place])}")
+        at = next(at for at, value in enumerate(values) if type(value) in strange)
+        raise not_as_written(place, f"in place {at} it is {_kind(values[at])}")
     if name == "by" and (unknown := {*values} - {*AUTHORS}):
-        raise not_as_written(f"the column {name!r} of the items", f"{min(unknown)!r:.40} is no kind of author")
+        raise not_as_written(place, f"{min(unknown)!r:.40} is no kind of author")
     if name == "keywords" and not _are_texts(chain.from_iterable(filter(None, values))):
-        raise not_as_written(f"the column {name!r} of the items", "a keyword is no text")
+        raise not_as_written(place, "a keyword is no text")
 
 
 def _are_texts(values: Iterable[Any]) -> bool:

@@ -4,10 +4,9 @@
     nearsay serve birds --pictures photos                             "pictures": {"photos as recorded": "…/photos"},
                                                                       "models": {"model as recorded": ["…", sha256]}}
 
-A collection records such paths too, but it may come from a stranger, who could record any path of this machine: a
-folder whose pictures are then shown, or a model that is then run. So a recorded path is used only if it lies in the
-collection's own folder (pictures), or if the user has named it here. An entry is valid for one collection (its ``id``)
-at one path: for a copy from elsewhere the user is asked once.
+A collection from a stranger could record any path: a folder whose pictures are then shown, a model that is then run. So
+a recorded path is used only if it lies in the collection's own folder (pictures), or if the user has named it here, for
+this collection (``id``) at this path.
 """
 
 from __future__ import annotations

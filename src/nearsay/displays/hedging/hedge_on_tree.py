@@ -28,12 +28,9 @@ class HedgedNode:
     parents : tuple of the names of shown nodes right above it; () for the root.
     depth : int
     probability : float
-    gain : float
-        Its information in bits.
-    reward : float or None
-        What DARTS compares: (gain + shift) · probability. None for another rule, or where the shift is infinite.
-    votes : int or None
-        How many neighbors voted for it or a descendant.
+    gain : its information in bits.
+    reward : what DARTS compares: (gain + shift) · probability. None for another rule, or where the shift is infinite.
+    votes : how many neighbors voted for it or a descendant.
     """
 
     name: Any
@@ -53,15 +50,11 @@ class HedgeOnTree(InWords):
     Attributes
     ----------
     nodes : tuple of HedgedNode, the root first, children below their parents.
-    answer, flat, true : names
-        The node named, the most probable leaf, and the true label or None.
-    right : bool or None
-        Whether the answer is the true label or above it; None where that is not known.
+    answer, flat, true : the node named, the most probable leaf, and the true label or None.
+    right : whether the answer is the true label or above it; None where that is not known.
     rule : str
-    setting : float
-        The reward shift of DARTS in bits, or the threshold of another rule.
-    share : float
-        Nodes less probable than that are left out, apart from those that lead to ``answer``, ``flat`` and ``true``.
+    setting : the reward shift of DARTS in bits, or the threshold of another rule.
+    share : nodes less probable than that are left out, apart from those that lead to ``answer``, ``flat`` and ``true``.
     """
 
     nodes: tuple[HedgedNode, ...]
@@ -84,7 +77,7 @@ class HedgeOnTree(InWords):
     def headline(self) -> list[str]:
         """A title: the answer, the most probable leaf and the true label."""
         named, sure = self[self.answer], self[self.flat]
-        parts = [f"says {named.word} (p = {named.probability:.2f}, {_bits(named.gain)} of {_bits(sure.gain)} bits)"]
+        parts = [f"says {named.word} (p = {named.probability:.2f}, {named.gain:.2f} of {sure.gain:.2f} bits)"]
         if self.flat != self.answer:
             parts.append(f"most probable is {sure.word} (p = {sure.probability:.2f})")
         if self.true is not None:
@@ -96,7 +89,7 @@ class HedgeOnTree(InWords):
         """The answer in a line, then a line for each node, indented by its depth."""
         columns = (
             [f"{'  ' * node.depth}{node.word}" for node in self.nodes],
-            ["" if node.votes is None else f"{node.votes} {_of_votes(node.votes)}" for node in self.nodes],
+            ["" if node.votes is None else f"{node.votes} vote{'s' * (node.votes != 1)}" for node in self.nodes],
             [worth(node, self.setting) for node in self.nodes],
             ["".join(f"← {role} " for role in self.roles(node)) for node in self.nodes],
         )
@@ -136,13 +129,11 @@ def hedge_on_tree(
     Parameters
     ----------
     p_leaf : (n_leaves,) probabilities in the order of ``taxonomy.leaves``
-    setting : float
-        The reward shift of DARTS, or the threshold of another ``rule``.
+    setting : the reward shift of DARTS, or the threshold of another ``rule``.
     votes : {label: count}, optional
         Votes of the neighbors, for leaves or inner nodes; each counts once for every ancestor.
     true_label : name of a node, optional
-    names : {node: word}, optional
-        What nodes are called, by default the taxonomy's words.
+    names : {node: word}, optional; what nodes are called, by default the taxonomy's words.
     share : float, default=0.05
 
     >>> tree = Taxonomy.from_nested({"R": {"A": ["a1", "a2"], "B": ["b1", "b2"]}})
@@ -242,16 +233,8 @@ def from_the_root_down(taxonomy: Taxonomy) -> list[int]:
 def worth(node: HedgedNode, setting: float) -> str:
     """The reward of a node as a formula with numbers."""
     if node.reward is None:
-        return f"{node.probability:.2f} · {_bits(node.gain)} bits"
-    return f"{node.probability:.2f} × ({_bits(node.gain)} + {_bits(setting)}) = {node.reward:.2f}"
-
-
-def _of_votes(count: int) -> str:
-    return "vote" if count == 1 else "votes"
-
-
-def _bits(gain: float) -> str:
-    return f"{gain:.2f}"
+        return f"{node.probability:.2f} · {node.gain:.2f} bits"
+    return f"{node.probability:.2f} × ({node.gain:.2f} + {setting:.2f}) = {node.reward:.2f}"
 
 
 def _is_redundant(node: int, taxonomy: Taxonomy) -> bool:

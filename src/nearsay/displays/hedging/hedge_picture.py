@@ -66,14 +66,10 @@ class HedgeDisplay(drawing.Display):
             Around a NeighborClassifier the votes of the neighbors are shown too.
         X : (1, n_features) or (n_features,)
             The query.
-        y : name of a node, optional
-            Its true label.
-        names : {node: word}, optional
-            What nodes are called, by default the taxonomy's words.
-        share : float, default=0.05
-            Nodes less probable than that are left out.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        y : name of a node, optional; its true label.
+        names : {node: word}, optional; what nodes are called, by default the taxonomy's words.
+        share : float, default=0.05; nodes less probable than that are left out.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         hedged = drawing.check_hedged(estimator)
         row = drawing.one_row(X)
@@ -114,8 +110,7 @@ class HedgeDisplay(drawing.Display):
         y_true : the true label of the row, or None
         y_prob : (1, n_leaves) or (n_leaves,) probabilities in the order of ``taxonomy.leaves``
         taxonomy : Taxonomy
-        setting : float
-            The reward shift of DARTS, or the threshold of another ``rule``.
+        setting : the reward shift of DARTS, or the threshold of another ``rule``.
         rule, votes
             As in ``hedge_on_tree``.
         names, share, ax
@@ -141,7 +136,8 @@ class HedgeDisplay(drawing.Display):
         self._draw_branches(ax)
         for name, x in columns.items():
             _write(ax, x, 0, name, ha="right", color=drawing.PALE_INK)
-        _write(ax, bars_at, 0, self._of_bars(), color=drawing.PALE_INK)
+        reward = f"reward = p × (bits + {self.hedge.setting:.2f})"
+        _write(ax, bars_at, 0, "probability" if nodes[0].reward is None else reward, color=drawing.PALE_INK)
         for row, node in enumerate(nodes, start=1):
             self._draw_node(ax, row, node, columns)
             self._draw_bar(ax, row, node, bars_at)
@@ -161,11 +157,6 @@ class HedgeDisplay(drawing.Display):
         headers = [*([] if self.hedge.nodes[0].votes is None else ["votes"]), "p", "bits"]
         columns = {name: names + COLUMN * (place + 0.8) for place, name in enumerate(headers)}
         return columns, max(columns.values()) + 0.25
-
-    def _of_bars(self) -> str:
-        if self.hedge.nodes[0].reward is None:
-            return "probability"
-        return f"reward = p × (bits + {self.hedge.setting:.2f})"
 
     def _named(self, node: HedgedNode) -> str:
         also = [f"also under {self.hedge[parent].word}" for parent in node.parents[1:]]

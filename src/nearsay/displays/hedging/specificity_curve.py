@@ -15,8 +15,6 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 # (accuracy, normalized gain), both (n_points,)
 Points = tuple[np.ndarray, np.ndarray]
-
-
 # Up to so many points are drawn as dots.
 FEW_POINTS = 25
 MARK = 8.0
@@ -31,8 +29,7 @@ class AccuracySpecificityDisplay(drawing.Display):
     ----------
     curves, published : dict of method: (accuracy, normalized gain)
         Pairs of (n_points,).
-    target : float or None
-        The required accuracy.
+    target : the required accuracy.
     at_target : dict of method: (accuracy, normalized gain)
         The most specific point with an accuracy of at least ``target``, for methods that have one.
 
@@ -45,7 +42,8 @@ class AccuracySpecificityDisplay(drawing.Display):
         self.curves = curves
         self.published = published
         self.target = target
-        self.at_target = {} if target is None else _most_specific(curves, target)
+        best = {} if target is None else {method: most_specific(points, target) for method, points in curves.items()}
+        self.at_target = {method: point for method, point in best.items() if point is not None}
 
     @classmethod
     def from_estimator(
@@ -68,7 +66,7 @@ class AccuracySpecificityDisplay(drawing.Display):
             As in ``from_curves``.
         """
         curves = {}
-        for method, one in drawing.estimators_by_method(estimator).items():
+        for method, one in drawing.by_method(estimator, type(estimator).__name__).items():
             hedged = drawing.check_hedged(one)
             p_leaf = drawing.leaf_probabilities(hedged, X)
             curves[method] = measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule_)
@@ -118,8 +116,7 @@ class AccuracySpecificityDisplay(drawing.Display):
         curves : {method: AccuracyCurve or (accuracy, normalized gain)}
             All operating points of a rule, as ``HedgedClassifier.curve()`` gives them, or any points, drawn in
             the order in which they come. One point is a mark without a line.
-        published : {name: (accuracy, normalized gain)}, optional
-            Points from elsewhere, drawn as hollow marks.
+        published : {name: (accuracy, normalized gain)}, optional; points from elsewhere, drawn as hollow marks.
         target : float, optional
             A required accuracy: drawn as a line, with a mark at each method's most specific point that reaches it.
         ax : matplotlib axes, optional
@@ -175,14 +172,14 @@ def _hollow(number: int, name: str) -> dict[str, Any]:
     }
 
 
-def _most_specific(curves: dict[str, Points], target: float) -> dict[str, tuple[float, float]]:
-    best_points = {}
-    for method, (accuracy, gain) in curves.items():
-        keeps = np.flatnonzero(accuracy >= target)
-        if len(keeps):
-            best = keeps[gain[keeps].argmax()]
-            best_points[method] = (float(accuracy[best]), float(gain[best]))
-    return best_points
+def most_specific(points: Points, target: float) -> tuple[float, float] | None:
+    """The point of most gain with an accuracy of at least ``target``; None without one."""
+    accuracy, gain = points
+    keeps = np.flatnonzero(accuracy >= target)
+    if not len(keeps):
+        return None
+    best = keeps[gain[keeps].argmax()]
+    return float(accuracy[best]), float(gain[best])
 
 
 def _points(method: Any, curve: Any) -> Points:

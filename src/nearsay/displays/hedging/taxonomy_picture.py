@@ -74,10 +74,8 @@ class TaxonomyDisplay(drawing.Display):
         estimator : fitted HedgedClassifier
         X : (1, n_features) or (n_features,)
             The query.
-        y : name of a node, optional
-            Its true label, highlighted beside the answer.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        y : name of a node, optional; its true label, highlighted beside the answer.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         hedged = drawing.check_hedged(estimator)
         row = drawing.one_row(X)
@@ -95,8 +93,7 @@ class TaxonomyDisplay(drawing.Display):
         y_true : the true label of the row, or None
         y_prob : (1, n_leaves) or (n_leaves,) probabilities in the order of ``taxonomy.leaves``
         taxonomy : Taxonomy
-        y_pred : name of a node, optional
-            The answer.
+        y_pred : name of a node, optional; the answer.
         ax : matplotlib axes, optional
         """
         p_node = node_probabilities(drawing.one_row(y_prob), taxonomy)[0]
@@ -114,10 +111,8 @@ class TaxonomyDisplay(drawing.Display):
         taxonomy : Taxonomy
         values : (n_nodes,) numbers in the order of the nodes, or a mapping {name: number}, optional
             Votes, probabilities, bits: the larger, the darker a node; written beside its name.
-        highlight : name or list of names, optional
-            Nodes to point out, each with its path from the root.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
+        highlight : name or list of names, optional; nodes to point out, each with its path from the root.
+        ax : matplotlib axes, optional; a new figure by default.
         """
         names = (highlight,) if isinstance(highlight, str | int | float) else tuple(highlight or ())
         taxonomy.check_labels(names)

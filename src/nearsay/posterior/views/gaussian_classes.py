@@ -13,13 +13,12 @@ from copy import copy
 from typing import Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.core.parallel import one_blas_thread
 from nearsay.encode.column_quantiles import ColumnQuantiles
-from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, along_in_blocks, principal_directions
-from nearsay.posterior.views.row_transforms import BLOCK_BYTES, STANDARDIZED, ClassSpread, learn_maps
+from nearsay.posterior.views.directions_model import DirectionsModel
+from nearsay.posterior.views.principal_directions import along_in_blocks, in_equal_blocks, principal_directions
+from nearsay.posterior.views.row_transforms import STANDARDIZED, ClassSpread, learn_maps
 
 # A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
 # many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
@@ -28,55 +27,39 @@ MOST_PRODUCTS = 4e9
 # Probabilities of rows × classes are held; with more than these none are computed.
 MOST_ANSWERS = 1 << 24
 
-# No number is farther out, so that squares stay finite.
-FARTHEST = 1e100
 
-
-class GaussianClasses(ClassifierMixin, BaseEstimator):
+class GaussianClasses(DirectionsModel):
     """Probabilities from one Gaussian a class, all classes taken as equally frequent.
 
     The covariance of a class is that of its rows, mixed with the one within all
     classes, which counts as many rows as there are columns.
 
-    Parameters
-    ----------
-    scores : bool, default=False
-        Whether columns are first replaced by their normal scores: the quantile
-        of each number among the training rows, as a standard normal has it.
-        Skewed columns, and those with values far out, then look like a Gaussian's.
+    scores : bool, default=False, whether columns are first replaced by their normal scores: the quantile of each number
+        among the training rows, as a standard normal has it. Skewed columns, and those with values far out, then look
+        like a Gaussian's.
     """
+
+    _farthest = 1e100  # so that squares stay finite
 
     def __init__(self, *, scores: bool = False) -> None:
         self.scores = scores
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Learn means and covariances; X holds finite numbers, and there are at least two classes."""
-        self.fit_and_map(X, y)
-        return self
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns it takes."""
-        return len(self._standardized.center)
-
-    def fit_and_map(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The same; gives the rows ``mapped``."""
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_answers = len(labels) * len(self.classes_)
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
-        columns = self._columns(X)
+        columns = super()._columns(X)
         if self.scores:
             self._quantiles = ColumnQuantiles.of(columns)
-        columns = self._scored(columns)
+            columns = self._quantiles.normal_scores(columns)
         with one_blas_thread():
             n_directions = min(MOST_DIRECTIONS, max(1, int(np.sqrt(MOST_PRODUCTS / n_answers))))
             self._basis = principal_directions(columns - columns.mean(axis=0), n_directions)
-        mapped = self._along(columns)
+        mapped = along_in_blocks(columns, self._basis)
         self._learn(mapped, labels)
         return mapped
 
-    def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> GaussianClasses:
-        """One with the same scales and directions, and the classes of these rows, which were ``mapped``."""
+    def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> Self:
         other = copy(self)
         other.classes_, labels = np.unique(y, return_inverse=True)
         other._learn(mapped, labels)
@@ -94,28 +77,8 @@ class GaussianClasses(ClassifierMixin, BaseEstimator):
         self._offsets = np.concatenate([mean @ factor for factor, mean, _ in of_classes])
         self._half_log_det = np.array([half for _, _, half in of_classes])
 
-    def mapped(self, X: np.ndarray) -> np.ndarray:
-        """Rows in the directions in which classes are Gaussian; the same digits for a row in any batch."""
-        size = rows_within(BLOCK_BYTES, 8 * X.shape[1], most=max(1, len(X)))
-        parts = [self._along(self._scored(self._columns(X[part]))) for part in row_blocks(len(X), size=size)]
-        return np.concatenate(parts) if parts else np.empty((0, self._basis.shape[1]))
-
-    def _along(self, columns: np.ndarray) -> np.ndarray:
-        return along_in_blocks(columns, self._basis)
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Probabilities (n_queries, n_classes); the same digits for a row in any batch."""
-        return self.proba_of_mapped(self.mapped(X))
-
     def proba_of_mapped(self, mapped: np.ndarray) -> np.ndarray:
-        """The same for rows that were ``mapped``."""
-        far = np.empty((len(mapped), len(self.classes_)))
-        block = np.zeros((ROWS_AT_ONCE, len(self._whitening)))
-        with one_blas_thread():
-            for first in range(0, len(mapped), ROWS_AT_ONCE):
-                some = mapped[first : first + ROWS_AT_ONCE]
-                block[: len(some)] = some
-                far[first : first + len(some)] = self._far(block)[: len(some)]
+        far = in_equal_blocks(mapped, len(self.classes_), self._far)
         p: np.ndarray = np.exp(far.min(axis=1, keepdims=True) - far)
         p /= p.sum(axis=1, keepdims=True)
         return p
@@ -124,13 +87,10 @@ class GaussianClasses(ClassifierMixin, BaseEstimator):
         """Minus the log densities, up to what all classes have in common."""
         apart = mapped @ self._whitening @ self._factors - self._offsets
         squares = (apart * apart).reshape(len(mapped), len(self.classes_), -1)
-        far: np.ndarray = squares.sum(axis=2) / 2 + self._half_log_det
-        return far
+        return squares.sum(axis=2) / 2 + self._half_log_det
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
-        return np.clip(self._standardized(X).astype(np.float64), -FARTHEST, FARTHEST)
-
-    def _scored(self, columns: np.ndarray) -> np.ndarray:
+        columns = super()._columns(X)
         return self._quantiles.normal_scores(columns) if self.scores else columns
 
 

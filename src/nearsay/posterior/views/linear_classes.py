@@ -12,12 +12,12 @@ from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from nearsay.core.arrays import evenly, row_blocks, rows_within
+from nearsay.core.arrays import evenly
 from nearsay.core.parallel import one_blas_thread
-from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, along_in_blocks, principal_directions
-from nearsay.posterior.views.row_transforms import BLOCK_BYTES, STANDARDIZED, learn_maps
+from nearsay.posterior.views.directions_model import DirectionsModel
+from nearsay.posterior.views.principal_directions import along_in_blocks, in_equal_blocks, principal_directions
+from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
 
 # Directions that weights are learned for: the principal ones where there are more columns.
 MOST_DIRECTIONS = 512
@@ -28,45 +28,27 @@ RIDGES = (300.0, 30.0, 3.0, 0.3, 0.03)
 JUDGED = 3
 # A step that lowers the loss by a smaller share is the last one.
 STEPS, CLOSE_ENOUGH = 200, 1e-5
-# No standardized number counts as farther out: one wild number would outweigh all others.
-FARTHEST = 10.0
 # Share of the probability of every held-out row that is spread evenly while ridges are compared.
 SPREAD = 1e-3
 
 
-class LinearClasses(ClassifierMixin, BaseEstimator):
+class LinearClasses(DirectionsModel):
     """Multinomial logistic regression with a ridge.
 
-    Parameters
-    ----------
-    ridge : float or None, default=None
-        Half of it times the sum of squared weights is added to the loss of all rows. None takes the one of ``RIDGES``
-        by which every third row is answered best from the others.
-    most_products : float, default=4e8
-        Rows × directions × classes that a step may take; of more rows, as many are learned from as that leaves.
+    ridge : float or None, default=None, half of it times the sum of squared weights is added to the loss of all rows.
+        None takes the one of ``RIDGES`` by which every third row is answered best from the others.
+    most_products : float, default=4e8, rows × directions × classes that a step may take; of more rows, as many are
+        learned from as that leaves.
     """
+
+    _farthest = 10.0  # one wild number would outweigh all others
 
     def __init__(self, *, ridge: float | None = None, most_products: float = 4e8) -> None:
         self.ridge = ridge
         self.most_products = most_products
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Learn the weights; X holds finite numbers, and there are at least two classes."""
-        self._fit(X, y)
-        return self
-
-    @property
-    def n_columns(self) -> int:
-        """How many columns it takes."""
-        return len(self._standardized.center)
-
-    def fit_and_map(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The same; gives the rows ``mapped``."""
-        mapped = self._fit(X, y)
-        return mapped if len(mapped) == len(X) else self.mapped(X)
-
     def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Learn from as many rows as there is time for; gives these, mapped."""
+        """From as many rows as there is time for."""
         self.classes_, met, labels = _classes_as_met(y)
         some = self._evenly(X.shape[1], len(labels))
         X, labels = X[some], labels[some]
@@ -78,8 +60,8 @@ class LinearClasses(ClassifierMixin, BaseEstimator):
         self._learn(mapped, labels, met)
         return mapped
 
-    def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> LinearClasses:
-        """One with the same scales, directions and ridge, learned from these rows, which were ``mapped``."""
+    def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> Self:
+        """With the same ridge, too."""
         other = copy(self)
         other.ridge = self.ridge_
         other.classes_, met, labels = _classes_as_met(y)
@@ -104,29 +86,12 @@ class LinearClasses(ClassifierMixin, BaseEstimator):
         """An unfitted one with the ridge that was chosen."""
         return LinearClasses(ridge=self.ridge_, most_products=self.most_products)
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """Probabilities (n_queries, n_classes); the same digits for a row in any batch."""
-        return self.proba_of_mapped(self.mapped(X))
-
-    def mapped(self, X: np.ndarray) -> np.ndarray:
-        """Rows in the directions that have weights; the same digits for a row in any batch."""
-        size = rows_within(BLOCK_BYTES, 8 * X.shape[1], most=max(1, len(X)))
-        parts = [along_in_blocks(self._columns(X[part]), self._basis) for part in row_blocks(len(X), size=size)]
-        return np.concatenate(parts) if parts else np.empty((0, self._basis.shape[1]))
-
     def proba_of_mapped(self, mapped: np.ndarray) -> np.ndarray:
-        """Probabilities of rows that were ``mapped``."""
-        scores = np.empty((len(mapped), len(self.classes_)))
-        block = np.ones((ROWS_AT_ONCE, len(self._weights)))
-        with one_blas_thread():
-            for first in range(0, len(mapped), ROWS_AT_ONCE):
-                some = mapped[first : first + ROWS_AT_ONCE]
-                block[: len(some), :-1] = some
-                scores[first : first + len(some)] = (block @ self._weights)[: len(some)]
-        return _softmax(scores)
+        def scores(block: np.ndarray) -> np.ndarray:
+            with_ones: np.ndarray = np.hstack([block, np.ones((len(block), 1))])
+            return with_ones @ self._weights
 
-    def _columns(self, X: np.ndarray) -> np.ndarray:
-        return np.clip(self._standardized(X).astype(np.float64), -FARTHEST, FARTHEST)
+        return _softmax(in_equal_blocks(mapped, len(self.classes_), scores))
 
 
 def _classes_as_met(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

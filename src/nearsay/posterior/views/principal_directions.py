@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +33,7 @@ def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
     squares = np.einsum("ij,ij->j", directions, directions)
     spread = squares > n_rows * np.finfo(np.float64).eps * squares.max(initial=0.0)
     spread[:1] = True
-    basis: np.ndarray = np.linalg.qr(directions[:, spread])[0]
-    return basis
+    return np.linalg.qr(directions[:, spread])[0]
 
 
 def leading_vectors(S: np.ndarray, n_vectors: int) -> np.ndarray:
@@ -64,25 +64,28 @@ def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return X if len(directions) == directions.shape[1] else X @ directions
 
 
-def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """The same, with the same digits for a row in any batch."""
-    if len(directions) == directions.shape[1]:
-        return X
-    mapped, block = np.empty((len(X), directions.shape[1])), np.zeros((ROWS_AT_ONCE, len(directions)))
+def in_equal_blocks(X: np.ndarray, n_columns: int, of_block: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """(n_rows, n_columns) of a function of rows, always as many together: the same digits for a row in any batch."""
+    mapped, block = np.empty((len(X), n_columns)), np.zeros((ROWS_AT_ONCE, X.shape[1]))
     with one_blas_thread():
         for first in range(0, len(X), ROWS_AT_ONCE):
             some = X[first : first + ROWS_AT_ONCE]
             block[: len(some)] = some
-            mapped[first : first + len(some)] = (block @ directions)[: len(some)]
+            mapped[first : first + len(some)] = of_block(block)[: len(some)]
     return mapped
+
+
+def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """``along``, with the same digits for a row in any batch."""
+    if len(directions) == directions.shape[1]:
+        return X
+    return in_equal_blocks(X, directions.shape[1], lambda block: block @ directions)
 
 
 @dataclass(frozen=True)
 class ColumnDirections:
     """Scales of columns, and directions in which rows spread: what maps learn without labels.
 
-    Attributes
-    ----------
     columns : (n_taken,) numbers of the columns that are taken; None for all.
     center, scale : (n_taken,)
     basis : (n_taken, n_directions) or None

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.core.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
+from nearsay.core.arrays import SINGLE_OR_DOUBLE, GrowingArray, as_compiled_for, largest_norm, row_blocks
 from nearsay.core.compiling import done_without, worth_compiling
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
@@ -283,7 +283,9 @@ class PreparedView:
         """Rows as float32, moved and scaled, and half their squared norms."""
         from nearsay.search.screening.shortlist_kernels import center_and_scale
 
-        center_and_scale(self.geometry.form(block), self.geometry.center, self.geometry.scale, out, half_norms)
+        center_and_scale(
+            as_compiled_for(self.geometry.form(block)), self.geometry.center, self.geometry.scale, out, half_norms
+        )
 
 
 def _bounded(exact: np.ndarray, radius: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
@@ -305,7 +307,7 @@ def norms(X: np.ndarray, center: np.ndarray, half_norms: np.ndarray) -> tuple[fl
     if worth_compiling(cost):
         from nearsay.search.screening.shortlist_kernels import norms as compiled_norms
 
-        largest, largest_centered = compiled_norms(X, center, half_norms)
+        largest, largest_centered = compiled_norms(as_compiled_for(X), center, half_norms)
         return largest, largest_centered
     done_without(cost)
     rows = np.asarray(X, np.float64)

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from nearsay.core.arrays import LARGEST_VALUE, row_blocks, rows_within
+from nearsay.core.arrays import LARGEST_VALUE, as_compiled_for, row_blocks, rows_within
 from nearsay.core.parallel import in_parallel, shares
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
@@ -206,7 +206,7 @@ class Screen:
         # Whatever is no longer than this is finite, and can be squared.
         farthest = min(bounds.farthest(geometry.plain_radius), math.sqrt(LARGEST_VALUE))
         terms = np.array([bound.constant, bound.linear, bound.quadratic, farthest])
-        return np.empty((0, 0), rows.dtype), rows, geometry.half_norms.values, terms
+        return np.empty((0, 0), rows.dtype), as_compiled_for(rows), as_compiled_for(geometry.half_norms.values), terms
 
     def _plain_rows(self, n_queries: int) -> tuple[np.ndarray, ...] | None:
         """The same, if there are few enough products with so many queries; otherwise None."""
@@ -225,7 +225,7 @@ class Screen:
         if plain is None:
             return None
         _, rows, half_norms, bound = plain
-        if len(Q) <= BY_LOOP and rows.size <= NUMBERS_BY_LOOP and rows.flags.c_contiguous:
+        if len(Q) <= BY_LOOP and rows.size <= NUMBERS_BY_LOOP:
             return plain
         with np.errstate(all="ignore"):  # of queries that are too far away
             products = np.dot(Q, rows.T)  # sooner called than @

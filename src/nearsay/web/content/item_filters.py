@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -231,13 +230,3 @@ class ItemNames:
             return (1 if whole.search(name) else 2 if begins.search(name) else 3), name
 
         return [{"id": self.ids[place], "name": self.names[place]} for place in sorted(matching, key=rank)[:most]]
-
-
-def first_ids(named: Sequence[dict[str, str]], most: int) -> str:
-    """A few ids in a sentence.
-
-    >>> first_ids([{"id": "a", "name": ""}, {"id": "b", "name": ""}, {"id": "c", "name": ""}], 2)
-    "'a', 'b' and 1 more"
-    """
-    shown = ", ".join(repr(each["id"]) for each in named[:most])
-    return shown if len(named) <= most else f"{shown} and {len(named) - most} more"

@@ -19,8 +19,7 @@ class LabelDoubts:
     ----------
     version : the last event that is included.
     classes : (n_classes,) the labels that can be answered.
-    answer : (n_rows,) int32
-        Places in ``classes``; −1 for forgotten rows.
+    answer : (n_rows,) int32, places in ``classes``; −1 for forgotten rows.
     probability : (n_rows,) float32, of the answer; NaN for forgotten rows.
     label_probability : (n_rows,) float32, of the row's label; 0 if no item votes for it, NaN without a label.
     """

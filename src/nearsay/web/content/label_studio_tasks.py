@@ -79,7 +79,6 @@ def _local_path(address: str) -> str | None:
 
 
 def _picture(served: ServedCollection, address: str) -> tuple[bytes, str]:
-    """The content and the name of a picture."""
     if address.startswith("data:"):
         head, _, coded = address.partition(",")
         try:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
+from nearsay.collection.information import label_figures
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import CLASSES, TYPICAL, RowLabels, row_labels
+from nearsay.web.content.item_filters import CLASSES, TYPICAL, row_labels
 from nearsay.web.content.page_caches import PageCaches
-from nearsay.web.content.served_collection import ServedCollection, with_state
+from nearsay.web.content.served_collection import ServedCollection, as_listed
 
 # Up to so many items, mistakes and duplicates are counted without being asked for.
 COUNTED_UP_TO = 20_000
@@ -20,21 +19,10 @@ COUNTED_UP_TO = 20_000
 WAIT = 0.1
 
 
-def figures(labels: RowLabels) -> dict[str, Any]:
-    """How many items have a label, a confirmed one, none; and how many labels there are."""
-    labeled = labels.alive & (labels.numbers >= 0)
-    return {
-        "n_items": int(np.count_nonzero(labels.alive)),
-        "n_labeled": int(np.count_nonzero(labeled)),
-        "n_waiting": int(np.count_nonzero(labeled & ~labels.confirmed)),
-        "n_classes": int(np.count_nonzero(labels.counts)),
-    }
-
-
 def overview_of(served: ServedCollection, caches: PageCaches) -> dict[str, Any]:
     """Figures, typical items, accuracy in past cases, and what to do next; ``counting`` while some of it is counted."""
     collection, labels = served.collection, row_labels(served.collection)
-    known = figures(labels)
+    known: dict[str, Any] = {**label_figures(labels.numbers, labels.alive, labels.confirmed)}
     known["n_keywords"] = sum(map(bool, islice(collection.items.columns["keywords"], COUNTED_UP_TO)))
     learned = collection.learned
     # What needs something learned is not begun here: learning may take long, and holds up everybody.
@@ -73,13 +61,10 @@ def _number(cache: BackgroundCache[Any]) -> int | None:
 
 
 def _strip(served: ServedCollection, typical: Sequence[tuple[str | None, int, list[int]]]) -> list[dict[str, Any]]:
-    """Typical items as they are shown."""
     strip: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
     for label, n, rows in typical:
-        items = [with_state(item) for item in served.collection.store.items_of(rows)]
-        for item in items:
-            del item["details"]  # visitors need no paths of this machine
+        items = [as_listed(item) for item in served.collection.store.items_of(rows)]
         strip.append({"label": label, "n_items": n, "items": items})
         shown += items
     served.add_sketches(shown)  # in one scale
@@ -92,29 +77,26 @@ def to_do(
     """What to do next, the most useful first: ``what``, ``why`` and the page, or None for learning again."""
     n_items, n_labeled, n_waiting = (figures[name] for name in ("n_items", "n_labeled", "n_waiting"))
     todo: list[dict[str, Any]] = []
-    if not n_items:
-        return todo
-    if not n_labeled and not figures["n_keywords"]:
-        why = "Nothing is labeled yet. Label a few typical items, and answers begin."
-        todo.append({"what": "Label the first items", "why": why, "page": "/next"})
-        why = "Items that lie together, labeled at a stroke."
-        return [*todo, {"what": "Label whole groups", "why": why, "page": "/groups"}]
-    if stale:
-        why = "Many items came or went since it was learned."
-        todo.append({"what": "Learn again", "why": why, "page": None})
-    if n_waiting:
-        why = "A machine gave these labels. They count once you accept them."
-        todo.append({"what": f"Review {_count(n_waiting, 'label')}", "why": why, "page": "/review"})
-    if n_mistakes:
-        why = "Labels that their neighbors contradict."
-        todo.append({"what": _count(n_mistakes, "likely mistake"), "why": why, "page": "/mistakes"})
-    if n_duplicates:
-        why = "Items that are nearly the same."
-        todo.append({"what": _count(n_duplicates, "pair") + " of near-duplicates", "why": why, "page": "/duplicates"})
-    if n_labeled and n_labeled < n_items:
-        why = "Those whose labels would help most come first."
-        unlabeled = n_items - n_labeled
-        todo.append({"what": f"Label some of {_count(unlabeled, 'item')} without one", "why": why, "page": "/next"})
+
+    def add(what: str, page: str | None, why: str) -> None:
+        todo.append({"what": what, "why": why, "page": page})
+
+    if n_items and not n_labeled and not figures["n_keywords"]:
+        add("Label the first items", "/next", "Nothing is labeled yet. Label a few typical items, and answers begin.")
+        add("Label whole groups", "/groups", "Items that lie together, labeled at a stroke.")
+    elif n_items:
+        if stale:
+            add("Learn again", None, "Many items came or went since it was learned.")
+        if n_waiting:
+            why = "A machine gave these labels. They count once you accept them."
+            add(f"Review {_count(n_waiting, 'label')}", "/review", why)
+        if n_mistakes:
+            add(_count(n_mistakes, "likely mistake"), "/mistakes", "Labels that their neighbors contradict.")
+        if n_duplicates:
+            add(f"{_count(n_duplicates, 'pair')} of near-duplicates", "/duplicates", "Items that are nearly the same.")
+        if n_labeled and n_labeled < n_items:
+            what = f"Label some of {_count(n_items - n_labeled, 'item')} without one"
+            add(what, "/next", "Those whose labels would help most come first.")
     return todo
 
 

@@ -43,13 +43,17 @@ class Question:
 
 
 class RecentQuestions:
-    """The last questions by content, so that a page can be loaded again; and what the last corrections changed."""
+    """The last questions by content, so that a page can be loaded again.
+
+    ``changes`` are the effects of the last corrections by event, each with the answer after it; ``kept`` the items that
+    questions became, by event.
+    """
 
     def __init__(self) -> None:
         self._questions: Recent[Question] = Recent(MOST_KEPT)
         self._contents: Recent[bytes] = Recent(CONTENTS_KEPT)
-        self._kept: Recent[str] = Recent(MOST_KEPT)
-        self._changes: Recent[tuple[dict[str, Any], dict[str, Any]]] = Recent(MOST_KEPT)
+        self.kept: Recent[str] = Recent(MOST_KEPT)
+        self.changes: Recent[tuple[dict[str, Any], dict[str, Any]]] = Recent(MOST_KEPT)
 
     def get(self, key: str) -> Question:
         question = self._questions.get(key)
@@ -112,21 +116,13 @@ class RecentQuestions:
             raise InputError("This picture is no longer here, or too large to be added. Drop it again, or use A batch.")
         return content
 
-    def remember_change(self, change: dict[str, Any], answer: dict[str, Any]) -> None:
-        """Store the effect of a correction on an answer, and the answer after it."""
-        self._changes.put(change["event"], (change, answer))
-
-    def remember_kept(self, event: int, id: str) -> None:
-        """Store that a question was kept as an item."""
-        self._kept.put(event, id)
-
     def keeping_event(self, event: int | None, id: str | None) -> int | None:
         """The event by which this question became this item; None where it was another."""
-        return event if event is not None and id is not None and self._kept.get(event) == id else None
+        return event if event is not None and id is not None and self.kept.get(event) == id else None
 
     def change_of(
         self, event: int | None, subject: dict[str, str]
     ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """The effect of an event on the answer about an item or a question, and that answer; None if unknown."""
-        kept = self._changes.get(event)
+        kept = self.changes.get(event)
         return kept if kept is not None and kept[0]["query"] == subject else (None, None)

@@ -36,8 +36,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     Parameters
     ----------
     collection : LiveCollection
-    ids : items to consider, optional
-        All by default, of which the first ``MOST_QUERIED`` that wait are answered.
+    ids : items to consider, optional; all by default, of which the first ``MOST_QUERIED`` that wait are answered.
     n : how many at most.
 
     Returns

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -57,8 +57,7 @@ class ServedCollection:
 
     Parameters
     ----------
-    collection : LiveCollection
-        Open for writing where corrections are to be accepted.
+    collection : open for writing where corrections are to be accepted.
     """
 
     def __init__(self, collection: LiveCollection) -> None:
@@ -68,7 +67,6 @@ class ServedCollection:
         self._turns: anyio.CapacityLimiter | None = None
         self._threads: anyio.CapacityLimiter | None = None
         self._at_start: dict[str, Any] | None = None
-        self._taxonomy: tuple[int, Taxonomy | None] | None = None
         self._description: Description | None = None
         self._texts: TextDescription | None = None
         self._has_names = column_names(collection) is not None
@@ -88,7 +86,7 @@ class ServedCollection:
     @property
     def kind(self) -> str:
         """What items are: "pictures", "texts" or "numbers"."""
-        return (self.collection.store.settings.get(SETTING) or {}).get("kind") or "numbers"
+        return self.collection.kind
 
     @property
     def of_pictures(self) -> bool:
@@ -97,11 +95,8 @@ class ServedCollection:
 
     @property
     def taxonomy(self) -> Taxonomy | None:
-        """The taxonomy of the collection, parsed once per version."""
-        version = self.collection.version
-        if self._taxonomy is None or self._taxonomy[0] != version:
-            self._taxonomy = version, self.collection.taxonomy
-        return self._taxonomy[1]
+        """The taxonomy of the collection."""
+        return self.collection.taxonomy
 
     async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Call a function in a thread when it is its turn; ``Overloaded`` where that takes too long."""
@@ -276,8 +271,19 @@ class ServedCollection:
         table = self.collection.table
         return answer if table is None else {**answer, "compared": table.compared(cells, details)}
 
+    def answers_by_place(
+        self, items: Mapping[int, str], vectors: Mapping[int, np.ndarray], accuracy: float | None = None
+    ) -> dict[int, Answer]:
+        """Answers about items and vectors (1, n_columns), by the place of each: one search for either kind."""
+        answers: dict[int, Answer] = {}
+        if items:
+            answers |= zip(items, self.collection.label_items(list(items.values()), accuracy=accuracy), strict=True)
+        if vectors:
+            X = np.vstack(list(vectors.values()))
+            answers |= zip(vectors, self.collection.label(X, accuracy=accuracy), strict=True)
+        return answers
+
     def _answer_vectors(self, queries: Sequence[np.ndarray], options: tuple[float, bool]) -> list[dict[str, Any]]:
-        """Answers to several vectors from one search."""
         return [as_shown(answer) for answer in self.collection.label(np.vstack(queries), **self._options(*options))]
 
     def _options(self, accuracy: float, slider: bool) -> dict[str, Any]:
@@ -358,6 +364,11 @@ def with_state(item: dict[str, Any]) -> dict[str, Any]:
     state = hashlib.sha256(json.dumps(changeable, ensure_ascii=False).encode()).hexdigest()[:16]
     details = {name: value for name, value in (item["details"] or {}).items() if name != "folder"}
     return {**item, "details": details, "text": details.get("text"), "state": state}
+
+
+def as_listed(item: dict[str, Any]) -> dict[str, Any]:
+    """The same without its details: visitors need no paths of this machine."""
+    return {name: value for name, value in with_state(item).items() if name != "details"}
 
 
 def as_vector(text: str, n_columns: int) -> list[float]:

@@ -140,7 +140,7 @@ def column_names(collection: LiveCollection) -> list[str] | None:
     if collection.table is not None:
         return [column.name for column in collection.table.encoder.columns_]
     record = collection.store.settings.get(SETTING) or {}
-    names = record.get("columns") if record.get("kind", "numbers") == "numbers" else None
+    names = record.get("columns") if collection.kind == "numbers" else None
     named = isinstance(names, list) and len(names) == collection.n_columns and all(isinstance(x, str) for x in names)
     return None if not named or names is None or all(name.isdigit() for name in names) else names
 

@@ -56,14 +56,8 @@ def _answers(served: ServedCollection, questions: list[Any], accuracy: float) ->
     vectors, wrong = vectors_of(served, {n: q for n, q in enumerate(questions) if done[n] is None and n not in items})
     for place, why in wrong.items():
         done[place] = {"error": why}
-    if vectors:
-        new = served.collection.label(np.vstack(list(vectors.values())), accuracy=accuracy)
-        for place, answer in zip(vectors, new, strict=True):
-            done[place] = as_shown(answer)
-    if items:
-        known = served.collection.label_items(list(items.values()), accuracy=accuracy)
-        for place, answer in zip(items, known, strict=True):
-            done[place] = as_shown(answer)
+    for place, answer in served.answers_by_place(items, vectors, accuracy).items():
+        done[place] = as_shown(answer)
     return [each for each in done if each is not None]
 
 

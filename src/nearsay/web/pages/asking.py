@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from nearsay.collection.ingest.picture_files import picture_path, small_copy
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
+from nearsay.taxonomy.edges import few
 from nearsay.web.content.drawings import spark, tree_drawing
-from nearsay.web.content.item_filters import first_ids
 from nearsay.web.content.overview import overview_of
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.questions import Question, RecentQuestions
@@ -22,7 +22,7 @@ from nearsay.web.content.served_collection import ACCURACIES, ACCURACY, ServedCo
 from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import safe_name
 from nearsay.web.parameters import PageRoute, Takes, fields_of, twins
-from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.rendering import picture_response, respond, served_by, wants_json
 from nearsay.web.schema import (
     BOOL,
     FILE,
@@ -202,7 +202,9 @@ async def put_question(request: Request) -> Response:
                 return await _about_item(request, served, meant)
             if isinstance(meant, list):
                 if wants_json(request):
-                    raise InputError(f"Several items are called like {typed[:80]!r}: {first_ids(meant, 5)}. Name one.")
+                    raise InputError(
+                        f"Several items are called like {typed[:80]!r}: {few(each['id'] for each in meant)}. Name one."
+                    )
                 return RedirectResponse(f"/items?{urlencode({'name': typed})}", 303)
             question = meant
         elif cells:
@@ -254,9 +256,7 @@ async def picture(request: Request) -> Response:
         content = request.app.state.questions.get(query["question"]).picture
     else:
         content = await served.run(_copy, served, query["id"] or "", 320 if query["size"] == "large" else 128)
-    if content is None:
-        return Response("There is no picture.", 404)
-    return Response(content, media_type="image/png")
+    return picture_response(content)
 
 
 def _copy(served: ServedCollection, id: str, side: int) -> bytes | None:

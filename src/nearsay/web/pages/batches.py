@@ -12,7 +12,7 @@ from typing import Any
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.labeling import shift_of
@@ -23,14 +23,13 @@ from nearsay.web.content.review_queue import FORMATS, exported, settled, settled
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import MOST_FILES, answer_upload, keep_upload, read_pictures, read_rows, safe_name
 from nearsay.web.parameters import PageRoute, Takes, twins
-from nearsay.web.rendering import author_of, check_writable, respond, served_by, wants_json
+from nearsay.web.rendering import author_of, check_writable, picture_response, respond, served_by
 from nearsay.web.schema import BOOL, FILE, PLACE, TEXT, one_of, record, several
-from nearsay.web.server.jobs import Job, Jobs, jobs_of
+from nearsay.web.server.jobs import Job, Jobs, end_or_progress, jobs_of
 from nearsay.web.shapes import JOB_GIVEN, KEY, NOTE
 
 MOST_BATCHES = 8
 SIDE = 192
-PATIENCE = 1.0
 PROBLEMS_SHOWN = 50
 MEDIA = {"csv": "text/csv", "jsonl": "application/jsonl", "xmp": "application/zip"}
 UPLOAD = Takes(form={"files": several(FILE), "keep": one_of("yes", "no")}, needed=("files",))
@@ -160,10 +159,7 @@ async def upload(request: Request) -> Response:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    if wants_json(request):
-        return await respond(request, "job.html", {"job": job.to_dict()}, 202)
-    quick = await served.run(job.wait, PATIENCE) and job.state == "done"
-    return RedirectResponse(job.next_page if quick else f"/jobs/{job.key}", 303)
+    return await end_or_progress(request, job)
 
 
 def _save(sent: list[UploadFile]) -> tuple[str, list[tuple[str, Path]]]:
@@ -209,10 +205,7 @@ def _exported(served: ServedCollection, batch: UploadedBatch, format: str) -> by
 async def picture(request: Request) -> Response:
     """A small copy of a picture that is in no collection."""
     query = PICTURE.read_query(request)
-    content = request.app.state.batches.get(query["batch"]).pictures.get(query["id"])
-    if content is None:
-        return Response("There is no picture.", 404)
-    return Response(content, media_type="image/png")
+    return picture_response(request.app.state.batches.get(query["batch"]).pictures.get(query["id"]))
 
 
 BATCH = record(

@@ -16,8 +16,8 @@ from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import STATES, ItemFilter, RowLabels, matching_rows, row_labels
 from nearsay.web.content.label_doubts import LabelDoubts
 from nearsay.web.content.page_caches import PageCaches
-from nearsay.web.content.served_collection import ServedCollection, with_state
-from nearsay.web.parameters import Takes, twins
+from nearsay.web.content.served_collection import ServedCollection, as_listed
+from nearsay.web.parameters import Takes, label_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
 from nearsay.web.schema import (
     BOOL,
@@ -87,7 +87,7 @@ async def items(request: Request) -> Response:
     served, query = served_by(request), ITEMS.read_query(request)
     conditions = ItemFilter(query["label"], query["node"], query["state"], query["below"], bool(query["differs"]))
     caches = caches_of(request)
-    doubts, why = await _cached(request, caches.doubts, None) if conditions.needs_doubts else (None, None)
+    doubts, why = await cached(request, caches.doubts, None) if conditions.needs_doubts else (None, None)
     groups = await served.run(caches.groups.get) if query["group"] is not None else []
     names = await served.run(caches.names.get) if query["name"] is not None else None
     waits = (conditions.needs_doubts and doubts is None and why is None) or groups is None
@@ -147,9 +147,7 @@ def _items(
 
 
 def _shown(item: dict[str, Any], doubts: LabelDoubts | None) -> dict[str, Any]:
-    shown = with_state(item)
-    del shown["details"]  # visitors need no paths of this machine
-    return {**shown, "prediction": None if doubts is None else doubts.of(item["row"])}
+    return {**as_listed(item), "prediction": None if doubts is None else doubts.of(item["row"])}
 
 
 def labels_to_choose(served: ServedCollection, labels: RowLabels) -> list[str]:
@@ -164,7 +162,7 @@ def labels_to_choose(served: ServedCollection, labels: RowLabels) -> list[str]:
 
 async def mistakes(request: Request) -> Response:
     """Items whose neighbors contradict their label, with the label they suggest."""
-    work, why = await _cached(request, caches_of(request).mistakes, [])
+    work, why = await cached(request, caches_of(request).mistakes, [])
     return await _cards(request, "mistakes.html", "mistakes", work, _mistake, why)
 
 
@@ -189,7 +187,7 @@ def _mistake(served: ServedCollection, each: Any) -> dict[str, Any] | None:
 
 async def duplicates(request: Request) -> Response:
     """Pairs of items that are nearly the same."""
-    work, why = await _cached(request, caches_of(request).duplicates, (0, []))
+    work, why = await cached(request, caches_of(request).duplicates, (0, []))
     total, pairs = (0, None) if work is None else work
     return await _cards(request, "duplicates.html", "duplicates", pairs, _pair, why, total)
 
@@ -201,7 +199,7 @@ def _pair(served: ServedCollection, each: Any) -> dict[str, Any] | None:
 
 async def label_next(request: Request) -> Response:
     """Items whose labels would help most."""
-    work, why = await _cached(request, caches_of(request).next, [])
+    work, why = await cached(request, caches_of(request).next, [])
     return await _cards(request, "next.html", "to_label", work, _to_label, why)
 
 
@@ -210,7 +208,7 @@ def _to_label(served: ServedCollection, each: Any) -> dict[str, Any] | None:
     return None if item is None else {**each.to_dict(), "item": item}
 
 
-async def _cached(request: Request, cache: BackgroundCache[Any], nothing: Any) -> tuple[Any, str | None]:
+async def cached(request: Request, cache: BackgroundCache[Any], nothing: Any) -> tuple[Any, str | None]:
     """The cached list, None while it is computed; ``nothing``, and why, where the collection is too small for it."""
     try:
         return await served_by(request).run(cache.get), None
@@ -251,11 +249,9 @@ async def _cards(
 def _item(served: ServedCollection, id: str) -> dict[str, Any] | None:
     """An item as it is shown; None where it was forgotten meanwhile."""
     try:
-        item = served.item(id)
+        return as_listed(served.collection.store.item(id))
     except InputError:
         return None
-    del item["details"]
-    return item
 
 
 async def or_later(request: Request, template: str, data: dict[str, Any], waits: bool) -> Response:
@@ -279,14 +275,12 @@ async def label_many(request: Request) -> Response:
 
 def _label_many(served: ServedCollection, fields: dict[str, Any], who: str) -> dict[str, Any]:
     """Label items; refused if one of them was changed since ``version``, the one shown on the page."""
-    store, label, version = served.collection.store, fields["label"].strip(), fields["version"]
+    store, label, version = served.collection.store, label_of(fields), fields["version"]
     given = [store.item(id) for id in dict.fromkeys(fields["id"])]
     items = {item["id"]: item for item in [*given, *store.items_of(rows_of(fields["rows"]))]}
     ids = list(items)
     if not ids:
         raise InputError("No items are selected. Select some first.")
-    if not label:
-        raise InputError("label is missing.")
     if len(ids) > SURE_UP_TO and not fields["sure"]:
         raise InputError(f"This labels {len(ids):,} items {label!r}. Send sure=yes to confirm.")
     relabel = partial(served.collection.relabel, ids, [label] * len(ids), who=who)

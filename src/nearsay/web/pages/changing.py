@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages.answering import vectors_of
@@ -58,14 +61,21 @@ def _change(served: ServedCollection, do: str, items: list[dict[str, Any]], vers
     if without:
         raise InputError(f"{needs} is missing for {without[0]!r}. Send null to remove it.")
     labels, words = [each.get("label") for each in items], keywords if with_keywords else None
-    actions = {
-        "relabel": lambda: collection.relabel(ids, labels, words, who=who),
-        "keywords": lambda: collection.set_keywords(ids, keywords, who=who),
-        "confirm": lambda: collection.confirm(ids, who=who),
-        "forget": lambda: collection.forget(ids, who=who),
-    }
     shown = [] if version is None else [collection.store.item(id) for id in ids]
-    return served.change_many(shown, version, actions[do])
+    return served.change_many(shown, version, change_of(collection, do, ids, labels, words, who))
+
+
+def change_of(
+    collection: LiveCollection, do: str, ids: list[str], labels: list[Any], keywords: list[Any] | None, who: str
+) -> Callable[[], int]:
+    """A change of items, which is made when it is called."""
+    changes: dict[str, Callable[..., int]] = {
+        "relabel": partial(collection.relabel, ids, labels, keywords),
+        "keywords": partial(collection.set_keywords, ids, keywords or [[]]),
+        "confirm": partial(collection.confirm, ids),
+        "forget": partial(collection.forget, ids),
+    }
+    return partial(changes[do], who=who)
 
 
 def _add(served: ServedCollection, items: list[dict[str, Any]], keywords: list[Any], who: str) -> int:

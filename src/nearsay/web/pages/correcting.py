@@ -11,6 +11,7 @@ from starlette.responses import Response
 from nearsay.errors import InputError, NotSure
 from nearsay.web.content.questions import RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
+from nearsay.web.pages.changing import change_of
 from nearsay.web.parameters import Takes, fields_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, page_here, respond, served_by
 from nearsay.web.schema import NUMBER, PLACE, TEXT, YES, nullable, one_of, record, several, text
@@ -62,7 +63,7 @@ def _change_and_ask(
         return {**result, "see": "/ask"}
     answers = _before_and_after(before, after)
     change = {"event": result["event"], "query": subject, "item": [result["before"], result["after"]], **answers}
-    questions.remember_change(change, after)
+    questions.changes.put(change["event"], (change, after))
     return {**result, "answers": answers, "see": f"/ask?{urlencode({**subject, 'event': result['event']})}"}
 
 
@@ -98,19 +99,14 @@ def _before_and_after(before: dict[str, Any], after: dict[str, Any]) -> dict[str
 
 
 def _change(served: ServedCollection, fields: dict[str, Any], keywords: list[str] | None, who: str) -> dict[str, Any]:
-    collection, id, action = served.collection, fields["id"], fields["do"] or "relabel"
+    id, action = fields["id"], fields["do"] or "relabel"
     label, words = (fields["label"] or "").strip(), None if keywords is None else [keywords]
     if action == "relabel" and fields["label"] is None:
         raise InputError("label is missing.")
     if action == "keywords" and words is None:
         raise InputError("keywords is missing.")
-    actions = {
-        "relabel": lambda: collection.relabel([id], [label], words, who=who),
-        "keywords": lambda: collection.set_keywords([id], words or [[]], who=who),
-        "confirm": lambda: collection.confirm([id], who=who),
-        "forget": lambda: collection.forget([id], who=who),
-    }
-    return served.change(id, fields["state"], actions[action], gone=action == "forget")
+    make = change_of(served.collection, action, [id], [label], words, who)
+    return served.change(id, fields["state"], make, gone=action == "forget")
 
 
 async def undo(request: Request) -> Response:

@@ -8,10 +8,9 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nearsay.errors import InputError
 from nearsay.web.content.item_filters import RowLabels, row_labels
-from nearsay.web.content.served_collection import ServedCollection, with_state
-from nearsay.web.pages.browsing import caches_of, labels_to_choose, or_later
+from nearsay.web.content.served_collection import ServedCollection, as_listed
+from nearsay.web.pages.browsing import cached, caches_of, labels_to_choose, or_later
 from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import served_by
 from nearsay.web.schema import PLACE, record, several
@@ -24,11 +23,7 @@ GROUPS = Takes(query={"from": PLACE})
 async def groups(request: Request) -> Response:
     """Groups that have items without a label, the largest first, a page at a time."""
     served, first = served_by(request), GROUPS.read_query(request)["from"] or 0
-    why: str | None = None
-    try:
-        rows = await served.run(caches_of(request).groups.get)
-    except InputError as error:
-        rows, why = [], str(error)
+    rows, why = await cached(request, caches_of(request).groups, [])
     data = {**await served.run(_groups, served, rows, first), "why_none": why}
     return await or_later(request, "groups.html", data, rows is None)
 
@@ -64,9 +59,7 @@ def _card(
     served: ServedCollection, labels: RowLabels, number: int, rows: np.ndarray, unlabeled: np.ndarray
 ) -> dict[str, Any]:
     alive = rows[labels.alive[rows]]
-    items = [with_state(item) for item in served.collection.store.items_of(alive[:TYPICAL].tolist())]
-    for item in items:
-        del item["details"]  # visitors need no paths of this machine
+    items = [as_listed(item) for item in served.collection.store.items_of(alive[:TYPICAL].tolist())]
     named = labels.numbers[np.setdiff1d(alive, unlabeled)]
     counts = [
         {"label": labels.names[place], "items": int(np.count_nonzero(named == place))} for place in np.unique(named)

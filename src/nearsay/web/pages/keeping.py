@@ -8,20 +8,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from nearsay.core.cancellation import stoppable
-from nearsay.errors import InputError
 from nearsay.web.content.questions import Question
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.content.uploads import Upload, free_id, keep_upload, stored_name
-from nearsay.web.parameters import NOTHING, Takes, twins
-from nearsay.web.rendering import author_of, check_writable, done, respond, served_by, wants_json
+from nearsay.web.parameters import NOTHING, Takes, label_of, twins
+from nearsay.web.rendering import author_of, check_writable, done, served_by
 from nearsay.web.schema import NUMBER, TEXT, record
-from nearsay.web.server.jobs import Job, jobs_of
+from nearsay.web.server.jobs import Job, end_or_progress, jobs_of
 from nearsay.web.shapes import ID, JOB_GIVEN, LABEL
 
-PATIENCE = 1.0
 KEEP = Takes(form={"question": TEXT, "label": TEXT}, needed=("question", "label"))
 
 
@@ -32,12 +30,10 @@ async def keep(request: Request) -> Response:
     fields = await KEEP.read_form(request)
     questions = request.app.state.questions
     question = questions.get(fields["question"])
-    label = fields["label"].strip()
-    if not label:
-        raise InputError("label is missing.")
+    label = label_of(fields)
     content = None if question.picture is None else questions.content(question.key)
     id, event = await served.run(keep_question, served, question, content, label, author_of(request))
-    questions.remember_kept(event, id)
+    questions.kept.put(event, id)
     return done(request, f"/ask?{urlencode({'id': id, 'event': event})}", {"id": id, "event": event, "label": label})
 
 
@@ -69,10 +65,7 @@ async def learn(request: Request) -> Response:
     check_writable(served)
     await NOTHING.read_form(request)
     job = jobs_of(request).start("learning", "Learning again", "/", learning(served, author_of(request)))
-    if wants_json(request):
-        return await respond(request, "job.html", {"job": job.to_dict()}, 202)
-    quick = await served.run(job.wait, PATIENCE) and job.state == "done"
-    return RedirectResponse("/" if quick else f"/jobs/{job.key}", 303)
+    return await end_or_progress(request, job)
 
 
 def learning(served: ServedCollection, who: str) -> Any:

@@ -107,7 +107,6 @@ def _predictions(
     served: ServedCollection, questions: RecentQuestions, controls: LabelingInterface, tasks: list[Any]
 ) -> list[Any]:
     """A prediction for each task; an empty list for one that cannot be read."""
-    collection = served.collection
     items: dict[int, str] = {}
     vectors: dict[int, np.ndarray] = {}
     for place, task in enumerate(tasks):
@@ -120,11 +119,7 @@ def _predictions(
                 vectors[place] = subject.X
             else:
                 items[place] = subject
-    answers: dict[int, Answer] = {}
-    if items:
-        answers |= zip(items, collection.label_items(list(items.values())), strict=True)
-    if vectors:
-        answers |= zip(vectors, collection.label(np.vstack(list(vectors.values()))), strict=True)
+    answers = served.answers_by_place(items, vectors)
     return [_prediction(controls, answers[place]) if place in answers else [] for place in range(len(tasks))]
 
 

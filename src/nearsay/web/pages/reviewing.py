@@ -14,7 +14,7 @@ from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.review_queue import SURE, check_label, least_sure, review_line, sure_of, to_review
 from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
 from nearsay.web.pages.batches import BATCH, UploadedBatch
-from nearsay.web.parameters import Takes, twins
+from nearsay.web.parameters import Takes, label_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by
 from nearsay.web.schema import ANY, NUMBER, PART, PLACE, TEXT, nullable, one_of, record, several
 from nearsay.web.shapes import ID, LABEL, LABELS, NEIGHBOR, NODE, NOTE, PAST, SHOWN, VERSION
@@ -105,7 +105,7 @@ def _decide(served: ServedCollection, batch: UploadedBatch | None, fields: dict[
         return {"event": event, "n_items": len(ids)}
     if action == "accept":
         return served.change(id, fields["state"], lambda: collection.confirm([id], who=who))
-    label = _label(fields)
+    label = label_of(fields)
     return served.change(id, fields["state"], lambda: collection.relabel([id], [label], who=who))
 
 
@@ -133,7 +133,7 @@ def _decide_unkept(served: ServedCollection, batch: UploadedBatch, fields: dict[
         if answer is None:
             raise InputError(f"There is no item {(fields['id'] or '')[:80]!r} in this batch.")
         if action == "correct":
-            label = _label(fields)
+            label = label_of(fields)
             check_label(served.collection, label)
         elif answer.label is None:
             raise InputError("There is no label to accept. Type one.")
@@ -156,13 +156,6 @@ def _event(fields: dict[str, Any]) -> int:
     if fields["event"] is None:
         raise InputError("event is missing.")
     return int(fields["event"])
-
-
-def _label(fields: dict[str, Any]) -> str:
-    label = (fields["label"] or "").strip()
-    if not label:
-        raise InputError("label is missing.")
-    return label
 
 
 LINE = record(

@@ -17,18 +17,20 @@ from typing import Any
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from nearsay.collection.export.answer_exports import as_json
 from nearsay.errors import InputError
 from nearsay.web.content.served_collection import BUSY, Overloaded
 from nearsay.web.parameters import PageRoute, twins
-from nearsay.web.rendering import UNEXPECTED, done, respond
+from nearsay.web.rendering import UNEXPECTED, done, respond, served_by, wants_json
 from nearsay.web.shapes import JOB_GIVEN
 
 MOST_UNFINISHED, MOST_REMEMBERED, MOST_LISTENERS = 8, 64, 32
 OVER = ("done", "canceled", "failed")
 POLL_SECONDS = 0.1
+# Seconds until the progress is shown instead of the end.
+PATIENCE = 1.0
 # A browser reconnects when a stream ends; a server that shuts down waits for the longest.
 STREAM_LASTS, COME_BACK_MS = 2.0, 100
 log = logging.getLogger("nearsay")
@@ -152,6 +154,14 @@ def jobs_of(request: Request) -> Jobs:
     """The jobs of the server."""
     jobs: Jobs = request.app.state.jobs
     return jobs
+
+
+async def end_or_progress(request: Request, job: Job) -> Response:
+    """Lead to the page of a job that was just started: where it ends, or, unless it is quick, its progress."""
+    if wants_json(request):
+        return await respond(request, "job.html", {"job": job.to_dict()}, 202)
+    quick = await served_by(request).run(job.wait, PATIENCE) and job.state == "done"
+    return RedirectResponse(job.next_page if quick else f"/jobs/{job.key}", 303)
 
 
 async def show(request: Request) -> Response:

@@ -1,11 +1,8 @@
 """Learned keyword prediction of a collection: a view in which items with similar words are near, and calibrated votes.
 
-    learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
-             held-out items ──► how votes of neighbors become probabilities
-    answer:  the nearest items in that view now ──► their words, by distance ──► a probability each
-
-Views and weights stay as they were learned; the neighbors and their words follow every
-change.
+learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
+         held-out items ──► how votes of neighbors become probabilities
+answer:  the nearest items in that view now ──► their words, by distance ──► a probability each
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from scipy.sparse import csr_array
 from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.collection.answers import Keyword
 from nearsay.collection.state.keywords.word_odds import WordOdds, WordPairs
-from nearsay.collection.state.live_views import LiveTransform
+from nearsay.collection.state.live_views import LiveTransform, LiveView, Voters
 from nearsay.core.arrays import evenly, within_range
 from nearsay.core.parallel import one_blas_thread
 from nearsay.data.content_order import as_met
@@ -177,7 +174,6 @@ def _past_pairs(
 
 
 def _holds(keywords: csr_array, lines: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Whether each line has each word."""
     n_words = keywords.shape[1]
     known = np.repeat(np.arange(keywords.shape[0]), np.diff(keywords.indptr)) * n_words + keywords.indices
     return np.isin(lines.astype(np.int64) * n_words + words, known)
@@ -225,3 +221,49 @@ PROJECTIONS: dict[str, Callable[[np.ndarray, csr_array], LinearMap | None]] = {
     "projected to keywords": _projected,
     "standardized, projected to keywords": _projected_from_one_scale,
 }
+
+
+class KeywordState:
+    """Answers with keywords at one version.
+
+    Parameters
+    ----------
+    learned : LearnedKeywords
+    gives : (n_rows,) bool, the rows that pass their keywords on.
+    keywords : the keywords of every row.
+    all_rows : function that gives all rows.
+    before : KeywordState of an earlier version, optional; what did not change is reused.
+    groups : (n_rows,) int, or None
+        Rows of one group are never asked about each other.
+    """
+
+    def __init__(
+        self,
+        learned: LearnedKeywords,
+        gives: np.ndarray,
+        keywords: Any,
+        all_rows: Any,
+        before: KeywordState | None,
+        groups: np.ndarray | None,
+    ) -> None:
+        self._learned, self._keywords, self._all_rows = learned, keywords, all_rows
+        fold = np.full(len(gives), -1, np.int8)
+        known = min(len(gives), len(learned.fold))
+        fold[:known] = learned.fold[:known]
+        voters = Voters(gives, np.zeros(len(gives), np.int64), 1, fold, groups)
+        if before is None:
+            self.view = LiveView(learned.transform, all_rows(), voters)
+        else:
+            self.view = before.view.changed(all_rows()[len(before.view.voters.votes) :], voters)
+
+    def of_queries(self, X: np.ndarray) -> list[list[Keyword]]:
+        """The keywords of new items, the most probable first."""
+        return self._learned.ranked(self.view.query(X, self._k(), None), self._keywords)
+
+    def of_rows(self, rows: np.ndarray) -> list[list[Keyword]]:
+        """The same for rows that vote for keywords, each answered by the others."""
+        table = self.view.leave_one_out(self._k(), None, rows, self._all_rows)
+        return self._learned.ranked(table, self._keywords)
+
+    def _k(self) -> int:
+        return max(1, min(self._learned.n_neighbors, int(np.count_nonzero(self.view.voters.votes))))

@@ -1,11 +1,10 @@
 """The probability that an item has a word that some of its neighbors have, learned from past cases.
 
     votes of neighbors, decaying slowly and fast ► two columns each ┐
-    how frequent the word is ────────────────────────────────────────┼─► one sigmoid ─► a slope and a shift a word
-    1 ───────────────────────────────────────────────────────────────┘
+    how frequent the word is, and 1 ─────────────────────────────────┴─► one sigmoid ─► a slope and a shift a word
 
-The same fit as ``annotate.calibration``, but only of pairs of an item and a word that a neighbor has: other words are
-never given, and a collection may have a hundred thousand of them.
+The same fit as ``annotate.calibration``, but only of pairs of an item and a word that a neighbor has: a collection may
+have a hundred thousand words.
 """
 
 from __future__ import annotations
@@ -48,11 +47,9 @@ class WordOdds:
     Attributes
     ----------
     usual : (n_votes,) the mean of each vote over pairs.
-    weights : (2 · n_votes + 2,)
-        For the two columns of every vote, the log odds of the word, and a constant 1.
+    weights : (2 · n_votes + 2,) for the two columns of every vote, the log odds of the word, and a constant 1.
     words : (n_words,) those that were known.
-    log_odds, slopes, shifts : (n_words + 1,)
-        Of each, and last of one that was not known.
+    log_odds, slopes, shifts : (n_words + 1,) of each, and last of one that was not known.
     """
 
     usual: np.ndarray
@@ -132,7 +129,6 @@ class WordOdds:
         return [column for each in scaled for column in (each, np.arcsinh(each / FAINT))]
 
     def _best_weights(self, pairs: WordPairs) -> np.ndarray:
-        """The weights of least log loss."""
         columns = np.stack([*self._columns(pairs.votes), self.log_odds[pairs.words], np.ones(len(pairs.words))], axis=1)
         has, pull = pairs.has.astype(np.float64), RIDGE * len(pairs.words)
 

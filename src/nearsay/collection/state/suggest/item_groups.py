@@ -17,8 +17,16 @@ MOST_GROUPS = 400
 ROWS_AT_ONCE = 4096
 
 
+class Suggestion:
+    """Base of what a collection suggests; it prints as a sentence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": str(self)}  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True)
-class ItemGroup:
+class ItemGroup(Suggestion):
     """Items that lie together.
 
     Attributes
@@ -40,10 +48,6 @@ class ItemGroup:
         counts += [f"{self.n_unlabeled:,} without a label"] if self.n_unlabeled else []
         items = "1 item" if len(self.ids) == 1 else f"{len(self.ids):,} items"
         return f"{items} around {self.ids[0]}: {', '.join(counts)}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": str(self)}
 
 
 def item_groups(state: CollectionState) -> list[ItemGroup]:

@@ -1,7 +1,5 @@
 """Typical items: greedy medoids, each the item that brings all others nearest to those chosen before it and to it.
 
-    sum over items of the distance to the nearest chosen one ──► as small as one more item makes it, again and again
-
 The first is the middle of the collection, and the next ones are the middles of what is far from them. There is nothing
 to set, and more of them only continue the list. Of many items a sample is covered.
 """

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nearsay.collection.answers import NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
-from nearsay.collection.state.suggest.item_groups import n_groups
+from nearsay.collection.state.suggest.item_groups import Suggestion, n_groups
 from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import neighbor_search
@@ -25,7 +25,7 @@ CANDIDATES = 2000
 
 
 @dataclass(frozen=True)
-class Mistake:
+class Mistake(Suggestion):
     """An item whose neighbors contradict its label.
 
     Attributes
@@ -52,13 +52,9 @@ class Mistake:
             f" but its neighbors suggest {self.suggested!r} ({self.suggested_probability:.2f})."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": str(self)}
-
 
 @dataclass(frozen=True)
-class Duplicate:
+class Duplicate(Suggestion):
     """Two items that are nearly the same; their labels, and whether these differ.
 
     >>> print(Duplicate("7", "9", 0.0, "cat", "dog"))
@@ -75,13 +71,9 @@ class Duplicate:
         labels = f"{self.label!r}" + ("" if self.label == self.other_label else f" and {self.other_label!r}")
         return f"{self.id} and {self.other} are {self.distance:.3g} apart, and labeled {labels}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": str(self)}
-
 
 @dataclass(frozen=True)
-class ToLabel:
+class ToLabel(Suggestion):
     """An item worth labeling: its predicted label, the probability, how unusual it is, and for how many it stands.
 
     >>> print(ToLabel("7", "cat", 0.41, 0.9))
@@ -101,10 +93,6 @@ class ToLabel:
             return f"{self.id}: typical of {self.n_like or 1:,} items without a label."
         unusual = "" if self.novelty is None else f", novelty {self.novelty:.2f}"
         return f"{self.id}: perhaps {self.guess!r} ({self.probability:.2f}){unusual}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": str(self)}
 
 
 def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Collection[int] = ()) -> list[Mistake]:

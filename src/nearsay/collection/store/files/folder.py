@@ -3,15 +3,10 @@
     Folder.open(path) ──► descriptor of the folder ──► a name of the table ──► no link ──► a plain file with one name
                                                        else: left alone        else: StorageError
 
-A collection may come from a stranger. If one of its entries were a link, opening, emptying or removing it would reach
-a file elsewhere; a second name (a hard link) does the same, and opening a pipe waits forever. So entries are opened
-relative to the folder's descriptor and without following links, and only plain files with one name and real folders
-are used. Whatever has a name that is not in the table is never opened, and never removed.
-
-Where the system has no such descriptors (Windows) the same is checked by path, before and after opening. SQLite and
-``saved_objects`` open files by path too: they are given one that was checked just before (``path_of``). That stops
-whatever came with the folder; it does not stop somebody who may write to the folder and changes it at that very moment,
-against whom nothing here protects (they could write to the collection itself).
+A collection may come from a stranger, and a link, a second name or a pipe among its entries would reach a file
+elsewhere or wait forever. So entries are opened relative to the folder's descriptor, without following links. Where
+there are no descriptors (Windows), and for SQLite and ``saved_objects``, which take paths (``path_of``), the same is
+checked just before and after opening. Who may write to the folder at that very moment is not stopped.
 """
 
 from __future__ import annotations
@@ -58,8 +53,7 @@ class Folder:
 
     Attributes
     ----------
-    path : Path
-        For messages, and for what takes paths alone.
+    path : for messages, and for what takes paths alone.
     """
 
     def __init__(self, path: Path, within: str, descriptor: int | None, depth: int = 0) -> None:

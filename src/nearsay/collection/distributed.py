@@ -1,11 +1,11 @@
-"""Distributed learning: the workers of a cluster search the neighbors of past cases.
+"""Work on a collection by the workers of a cluster, who open it by path: past cases to learn from, and leave-one-out.
 
     here:     views, maps, trials, weights ──► what was learned
                  │ row numbers and a transform: a few hundred kB       ▲
     workers:     └──► the collection, opened by path ──► neighbors of these rows among all others
 
-This search takes most of the time of learning. Each part, some rows of one fold in one view, is a pure function of the
-collection at one version, so the result does not depend on the number of workers.
+Each part, some rows of one fold in one view, is a pure function of the collection at one version, so the result does
+not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import hashlib
 import socket
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -30,15 +32,29 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.neighbors.sharded.shard_work import Workers
-from nearsay.neighbors.sharded.workers import workers_of
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.views.feature_group import View
 
-# Few enough that several workers have something to do in each view.
-ROWS_A_TASK = 1024
+# Few enough that several workers have something to do in each view; answers to rows that are left out take less time.
+ROWS_A_TASK, LEFT_OUT_A_TASK = 1024, 8192
 # A process caches about so many bytes of mapped rows.
 MEMORY = 512 << 20
+
+Block = tuple[slice, NeighborTable, np.ndarray]
+
+
+@contextmanager
+def opened_at(path: str, version: int) -> Iterator[LiveCollection]:
+    """The collection at this path of a worker; an error where it has another version."""
+    with LiveCollection.open(path, read_only=True) as collection:
+        if collection.version != version:
+            raise StorageError(
+                f"The collection {path} on {socket.gethostname()} is at event {collection.version}, but event {version}"
+                " is needed. Copy it again, or run it again."
+            )
+        yield collection
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,20 +144,38 @@ _ready: OrderedDict[str, LabeledNeighbors] = OrderedDict()
 
 
 def _labeled(task: PastCasesTask) -> LabeledNeighbors:
-    with LiveCollection.open(task.collection, read_only=True) as collection:
-        if collection.version != task.version:
-            raise StorageError(
-                f"The collection {task.collection} on {socket.gethostname()} is at event {collection.version}, but"
-                f" event {task.version} is to be learned from. Copy it again, or run it again."
-            )
-        with _lock:
-            digest = task.digest
-            if digest not in _ready:
-                X, labels = collection.tracker.labeled_rows()
-                while _ready and (len(_ready) + 1) * X.nbytes > MEMORY:
-                    _ready.popitem(last=False)
-                index = NeighborIndex(as_distance(task.transform.metric)).fit(task.transform.apply(X))
-                classes, numbers = np.unique(labels, return_inverse=True)
-                _ready[digest] = index.with_labels(numbers, len(classes))
-            _ready.move_to_end(digest)
-            return _ready[digest]
+    with opened_at(task.collection, task.version) as collection, _lock:
+        digest = task.digest
+        if digest not in _ready:
+            X, labels = collection.tracker.labeled_rows()
+            while _ready and (len(_ready) + 1) * X.nbytes > MEMORY:
+                _ready.popitem(last=False)
+            index = NeighborIndex(as_distance(task.transform.metric)).fit(task.transform.apply(X))
+            classes, numbers = np.unique(labels, return_inverse=True)
+            _ready[digest] = index.with_labels(numbers, len(classes))
+        _ready.move_to_end(digest)
+        return _ready[digest]
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutTask:
+    """Some rows to answer about, of a collection that the worker opens by path."""
+
+    collection: str
+    version: int
+    rows: np.ndarray
+
+
+def left_out_on(cluster: Any, path: Path, version: int, rows: np.ndarray) -> Iterator[Block]:
+    """The same as ``LiveClassifier.left_out_proba``, by workers."""
+    parts = list(row_blocks(len(rows), size=LEFT_OUT_A_TASK))
+    tasks = [LeftOutTask(str(path.resolve()), version, rows[part]) for part in parts]
+    for part, blocks in zip(parts, workers_of(cluster).each(left_out_part, tasks, lambda: None), strict=True):
+        for lines, table, p in blocks:
+            yield slice(part.start + lines.start, part.start + lines.stop), table, p
+
+
+def left_out_part(task: LeftOutTask) -> list[Block]:
+    """The neighbors and probabilities of some rows, each answered by all others."""
+    with opened_at(task.collection, task.version) as collection:
+        return list(collection.state().classifier.left_out_proba(task.rows))
