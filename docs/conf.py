@@ -66,13 +66,18 @@ html_static_path = ["_static"]
 html_css_files = ["nearsay.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_extra_path = ["generated/llms.txt"]
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "nearsay"},
     "show_prev_next": False,
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 8,
+    # Written by hand at each release; read by the page in the reader's browser, not when the site is built.
+    "switcher": {"json_url": f"{site_pages.SITE}_static/switcher.json", "version_match": version},
+    "check_switcher": False,
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},

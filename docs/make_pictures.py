@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import make_architecture
 import make_beside_published
+import make_notebooks
 import make_pictures_annotation
 import make_pictures_gpu
 import make_pictures_hedged
@@ -324,6 +325,7 @@ def main() -> None:
     make_pictures_search.main()
     make_pictures_annotation.main()
     make_results.main()
+    make_notebooks.main()
 
 
 if __name__ == "__main__":

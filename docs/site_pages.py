@@ -1,6 +1,7 @@
 """Pages of the documentation site that are made, not written: run by ``conf.py`` when the site is built.
 
-    docs/index.md      ──► guide, papers, development: a page per section, with its table of contents
+    docs/index.md      ──► start, how-to guides, explanations, …: a page per section, with its table of contents;
+                           llms.txt, the same for programs
     PUBLIC_MODULES     ──► api.rst: a page per public name
     CHANGELOG.md, …    ──► copies, with their links set right
 
@@ -26,6 +27,7 @@ PUBLIC_MODULES = [
     *(f"nearsay.{name}" for name in nearsay.__all__ if inspect.ismodule(getattr(nearsay, name))),
 ]
 
+SITE = "https://nearsay.github.io/nearsay/"
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 GENERATED = DOCS / "generated"
@@ -38,6 +40,7 @@ BROUGHT_IN = {
     ROOT / "CHANGELOG.md": GENERATED / "changelog.md",
     ROOT / "CONTRIBUTING.md": GENERATED / "contributing.md",
     ROOT / "SECURITY.md": GENERATED / "security.md",
+    ROOT / "CODE_OF_CONDUCT.md": GENERATED / "code-of-conduct.md",
     ROOT / "benchmarks" / "RESULTS.md": GENERATED / "results.md",
 }
 # What the index cannot link to on GitHub, because it exists on the site only.
@@ -50,7 +53,9 @@ def write_pages() -> None:
     GENERATED.mkdir(exist_ok=True)
     for source, target in BROUGHT_IN.items():
         _write(target, relinked(source.read_text(encoding="utf-8"), source, target))
-    for title, section in sections((DOCS / "index.md").read_text(encoding="utf-8"), level=2):
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    _write(GENERATED / "llms.txt", for_language_models(index))
+    for title, section in sections(index, level=2):
         _write(GENERATED / f"{slug(title)}.md", section_page(title, section))
     pages = dict(api_pages())
     for name, text in pages.items():
@@ -104,6 +109,21 @@ def section_page(title: str, section: str) -> str:
     return f"# {title}\n\n{shown.strip()}\n\n" + "\n".join(toctree(links(part), caption) for caption, part in parts)
 
 
+def for_language_models(index: str) -> str:
+    """llms.txt: the index with the addresses of its pages, as llmstxt.org asks for it."""
+    summary = " ".join(index.split("\n\n")[1].split())
+    lines = ["# nearsay", "", f"> {summary.replace('*', '')}", ""]
+    for title, section in sections(index, level=2):
+        lines += [f"## {title}", ""]
+        for name, link, about in re.findall(r"^- \[(.+?)\]\((.+?\.md)\): (.+)$", section, flags=re.MULTILINE):
+            path = Path(os.path.normpath(DOCS / link))
+            page = BROUGHT_IN.get(path, path).relative_to(DOCS).with_suffix(".html").as_posix()
+            lines.append(f"- [{name}]({SITE}{page}): {about}")
+        lines.append("")
+    lines += ["## Names", "", f"- [Every public name]({SITE}generated/api.html): with types, promises and examples", ""]
+    return "\n".join(lines)
+
+
 def links(text: str) -> list[str]:
     """What a text links to, without endings, each once."""
     return list(dict.fromkeys(link.removesuffix(".md") for link in LINK.findall(text) if link.endswith(".md")))
@@ -119,7 +139,8 @@ def toctree(pages: list[str], caption: str = "") -> str:
 def front_page(text: str) -> str:
     """The index as the site shows it: with the table of contents of the whole site."""
     made = [f"generated/{slug(title)}" for title, _ in sections(text, level=2)]
-    pages = [made[0], *ONLY_ON_THE_SITE, *made[1:]]
+    after = made.index("generated/reference") + 1
+    pages = [*made[:after], *ONLY_ON_THE_SITE, *made[after:]]
     return relinked(text, DOCS / "index.md", DOCS / "index.md") + "\n" + toctree(pages)
 
 

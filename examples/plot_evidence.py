@@ -4,6 +4,8 @@ The neighbors behind an answer
 
 A class and a probability are half of an answer. The other half is the evidence:
 which rows the classifier looked at, and what became of past cases like this one.
+
+`Open this in Colab <https://colab.research.google.com/github/nearsay/nearsay/blob/main/docs/notebooks/plot_evidence.ipynb>`_.
 """
 
 # sphinx_gallery_thumbnail_number = 2

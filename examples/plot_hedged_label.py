@@ -4,6 +4,8 @@ A hedged label on the tree
 
 Not sure whether it is a 3 or an 8? Then say "curved", and be right. With a taxonomy of
 its labels, a classifier names the most specific node that is right as often as you ask for.
+
+`Open this in Colab <https://colab.research.google.com/github/nearsay/nearsay/blob/main/docs/notebooks/plot_hedged_label.ipynb>`_.
 """
 
 # sphinx_gallery_thumbnail_number = 2

@@ -4,6 +4,8 @@ Keywords from the neighbors
 
 An item can have several keywords. Its neighbors pass theirs on, each with a
 probability and with the neighbors that have it.
+
+`Open this in Colab <https://colab.research.google.com/github/nearsay/nearsay/blob/main/docs/notebooks/plot_keywords.ipynb>`_.
 """
 
 from sklearn.datasets import load_digits

@@ -4,6 +4,8 @@ Before and after learning a metric
 
 Euclidean distance weighs all pixels alike. A learned metric weighs them by what the
 labels say: LMNN pulls rows of one class together and pushes the others away.
+
+`Open this in Colab <https://colab.research.google.com/github/nearsay/nearsay/blob/main/docs/notebooks/plot_learned_metric.ipynb>`_.
 """
 
 import matplotlib.pyplot as plt

@@ -5,6 +5,8 @@ Probabilities one can trust
 When a classifier says 80 %, is it right four times out of five? Votes are not:
 four of five neighbors agreeing means something else in every collection.
 nearsay learns what it means in yours, from the past cases that the collection holds.
+
+`Open this in Colab <https://colab.research.google.com/github/nearsay/nearsay/blob/main/docs/notebooks/plot_reliability.ipynb>`_.
 """
 
 from sklearn.datasets import load_digits

@@ -54,7 +54,7 @@ def halves(request):
     """
     with pytest.MonkeyPatch.context() as patch:
         if getattr(request.module, "HALVES", False):
-            patch.setattr("nearsay.posterior.choice.nested.NESTED_FOLDS", 2)
+            patch.setattr("nearsay.posterior.nested.NESTED_FOLDS", 2)
         yield
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nearsay.cli.answer_tables import _label
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.learned import Learned, set_shares
-from nearsay.decision.sets.covering_nodes import covering_nodes
+from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.reference.node_sets import nodes_that_hold
 from tests.reference.taxonomy import GRAPHS, TREES

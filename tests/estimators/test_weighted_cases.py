@@ -15,8 +15,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.choice.k_curve import WeightedPastVotes
 from nearsay.posterior.choice.model_choice import mean_and_error
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.methods.pool.failure import failure_share
-from nearsay.posterior.methods.pool.log_linear import Cases, add_cases, fit_weights
+from nearsay.posterior.methods.pool.log_linear import Cases, add_cases, failure_share, fit_weights
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.methods.proportional import SMOOTHINGS, Proportional
 from nearsay.posterior.methods.rank_weights import decreasing_weights

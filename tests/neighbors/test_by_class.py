@@ -101,5 +101,5 @@ def test_bad_class_numbers_are_answered_in_words(labels, n_classes, words):
 
 def test_a_number_of_members_below_one_is_answered_in_words():
     labeled = ns.NeighborIndex().fit([[0.0], [1.0]]).with_labels([0, 1])
-    with pytest.raises(InputError, match="at least 1; got n_members=0"):
+    with pytest.raises(InputError, match="n_members must be a whole number of at least 1; got 0"):
         labeled.query_by_class([[0.0]], n_members=0)

@@ -14,7 +14,7 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior import fused_model, past_cases
-from nearsay.posterior.base import GroupPosterior, splits
+from nearsay.posterior.base import splits
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.pooled import Pooled
@@ -75,18 +75,6 @@ def test_features_are_computed_once_and_not_in_every_fold(monkeypatch):
     assert len(made) == 1
 
 
-def test_a_pool_that_computes_nothing_once_is_judged_by_folds_all_the_same():
-    X, y = clouds(120, 4)
-    tables, rows = past_tables(X, y, (1, 2)), np.arange(120)
-    slow, fast = np.empty((2, 120, 4))
-    for lines, p in GroupPosterior.fit_and_leave_out(Pooled(members=(1, 2)), tables, y, 4, rows, 5):
-        slow[lines] = p
-    for lines, p in Pooled(members=(1, 2)).fit_and_leave_out(tables, y, 4, rows, 5):
-        fast[lines] = p
-    # The usual distance is that of four fifths of the cases, and a class counts the case itself.
-    np.testing.assert_allclose(slow, fast, atol=0.05)
-
-
 @pytest.mark.parametrize("alone", [False, True], ids=["no class of one row", "a class of one row"])
 @pytest.mark.parametrize("metric", ["euclidean", "auto"])
 def test_the_posterior_that_choosing_fitted_is_the_one_that_fitting_again_gives(alone, metric):
@@ -122,7 +110,7 @@ def test_no_row_is_asked_twice_by_choosing_learning_and_judging_a_fusion(monkeyp
 
     monkeypatch.setattr(LabeledNeighbors, "leave_one_out", counted)
     monkeypatch.setattr(fused_model, "rows_judged", lambda *given: np.arange(0, 120, 2))
-    monkeypatch.setattr("nearsay.posterior.choice.nested.NESTED_BELOW", 0)  # choosing anew asks anew
+    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 0)  # choosing anew asks anew
 
     def judged(most_kept):
         asked.clear()

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 
 import nearsay as ns
 from nearsay.errors import InputError
-from nearsay.posterior.choice import nested
+from nearsay.posterior import nested
 from nearsay.posterior.views.joint_view import NAME, JointView
 
 HALVES = True

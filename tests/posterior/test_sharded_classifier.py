@@ -174,9 +174,7 @@ def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch)
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(past_cases, "FEWEST", 20)
     monkeypatch.setattr(fitting, "CASES_TO_SCALE_BY", 50)
-    monkeypatch.setattr(
-        "nearsay.posterior.choice.nested.NESTED_BELOW", 400
-    )  # fewer rows are read at once, to choose anew
+    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 400)  # fewer rows are read at once, to choose anew
     X, y = rows_and_labels(400, 3, seed=8)
     X[:, 1] *= 30
     rows = ShardedRows.open(written(X, [150], str(tmp_path)))

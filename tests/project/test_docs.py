@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tests.public import ESTIMATORS, PUBLIC
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.glob("**/*.md") if "generated" not in page.parts)
-AT_THE_TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+NAMES = ("README.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "SECURITY.md")
+AT_THE_TOP = [ROOT / name for name in NAMES]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in [*AT_THE_TOP, *PAGES]}
 LARGEST_PICTURE = 150_000
 GROUPS = {
@@ -85,3 +87,18 @@ def test_every_option_is_mentioned_in_the_page_of_the_command_line(group):
 def test_no_page_holds_a_path_of_the_machine_it_was_written_on():
     own = [page.name for page, text in TEXTS.items() if re.search(r"(?<![\w.])/(home|Users|work|tmp|root)/", text)]
     assert own == []
+
+
+def examples(text: str) -> str:
+    """The examples of a text, with what they print."""
+    parts = re.findall(r"^[ ]*(?:>>> .*\n(?:[ ]*\S.*\n)*)", text + "\n", flags=re.MULTILINE)
+    return "".join(parts)
+
+
+def test_every_public_name_is_in_an_example_that_runs():
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    pages = (text for page, text in TEXTS.items() if page.suffix == ".md")
+    words = set(re.findall(r"\w+", "".join(map(examples, [*sources, *pages]))))
+    named = [name for name, thing in PUBLIC.items() if inspect.isclass(thing) or inspect.isroutine(thing)]
+    errors = [name for name in named if isinstance(PUBLIC[name], type) and issubclass(PUBLIC[name], Exception)]
+    assert [name for name in named if name not in words and name not in errors] == []

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 YAML = sorted(
     [
         ROOT / ".pre-commit-config.yaml",
@@ -64,8 +64,8 @@ def test_every_yaml_file_is_one(path):
 
 def test_the_oldest_packages_that_are_tested_are_the_oldest_allowed():
     pins = dict(re.findall(r"^([\w-]+)==([\d.]+)$", read("oldest.txt"), flags=re.MULTILINE))
-    for package, pin in pins.items():
-        assert f"{pin}.".startswith(f"{lower_bounds()[package]}."), package
+    for package, bound in lower_bounds().items():
+        assert f"{pins.get(package, bound)}.".startswith(f"{bound}."), package
     needed = {re.match(r"[\w-]+", need)[0].lower() for need in PROJECT["project"]["dependencies"]}
     assert needed <= set(pins)
     (oldest,) = {each["python"] for each in MATRIX["include"] if each["packages"] == "oldest"}
@@ -96,7 +96,7 @@ def test_links_of_the_readme_work_away_from_the_project():
 
 
 def test_the_wheel_is_small():
-    """What it holds, compressed as it is in a wheel."""
+    """The size of what it holds, compressed as it is in a wheel."""
     files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     assert sum(len(zlib.compress(path.read_bytes(), 6)) for path in files) < 4_000_000
 
@@ -130,10 +130,10 @@ def test_an_install_line_names_an_extra_in_the_same_way_everywhere():
         for path in [*PAGES, *SOURCES]
         for line in re.findall(r"pip install ([^`\n]*nearsay\[[^`\n]*)", path.read_text(encoding="utf-8"))
     ]
-    named = [re.match(r'"nearsay\[([\w{}]+)\]"', line) for line in lines]
+    named = [re.match(r'"nearsay\[([\w{},]+)\]"', line) for line in lines]
     assert lines
     assert [line for line, extra in zip(lines, named, strict=True) if not extra] == []
-    assert {extra[1] for extra in named} <= {*EXTRAS, "{extra}"}
+    assert {name for extra in named for name in extra[1].split(",")} <= {*EXTRAS, "{extra}"}
 
 
 def test_a_commit_runs_the_linters_that_make_lint_runs():
@@ -166,3 +166,11 @@ def test_the_recipe_for_conda_needs_what_the_wheel_needs():
     assert {need.replace(" ", "") for need in recipe["requirements"]["host"][2:]} == set(
         PROJECT["build-system"]["requires"]
     )
+
+
+def test_the_install_page_has_a_line_for_every_extra_and_tool():
+    page = read("docs/install.md")
+    table = "".join(re.findall(r"^\| (`\w+`.*?) \|", page, flags=re.MULTILINE))
+    assert set(re.findall(r"`(\w+)`", table)) == (set(EXTRAS) | {"all"}) - (set(NOT_A_CAPABILITY) - {"all"})
+    assert 'uvx --from "nearsay[images,web]" nearsay tour' in page
+    assert 'pipx install "nearsay[images,web]"' in page

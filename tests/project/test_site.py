@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import runpy
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import nearsay
 from reproduce import clinc150, nearest
 from reproduce.annotation import published as annotation
 from reproduce.cli import app
@@ -22,6 +24,7 @@ sys.path.append(str(ROOT / "docs"))
 import check_links  # noqa: E402
 import make_architecture  # noqa: E402
 import make_beside_published  # noqa: E402
+import make_notebooks  # noqa: E402
 import site_pages  # noqa: E402
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -65,6 +68,42 @@ def test_every_page_of_the_index_is_in_the_contents_of_the_site():
     assert {Path(page).name for page in placed} == {
         Path(site_pages.BROUGHT_IN.get((ROOT / "docs" / f"{page}.md").resolve(), Path(page))).stem for page in listed
     }
+
+
+def test_programs_find_every_page_of_the_index():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    text = site_pages.for_language_models(index)
+    assert text.startswith("# nearsay\n\n> What do the neighbors say?")
+    assert text.count(site_pages.SITE) == len(site_pages.links(index)) + 1
+
+
+def test_the_version_can_be_chosen():
+    versions = json.loads((ROOT / "docs" / "_static" / "switcher.json").read_text(encoding="utf-8"))
+    assert nearsay.__version__ in [each["version"] for each in versions]
+    assert all(each["url"].startswith(site_pages.SITE) for each in versions)
+
+
+# More than that is too much at a time, unless a page is looked things up in, or is one argument.
+MOST_LINES = 250
+LONGER = {
+    "command-line.md": "every command and option, to look up",
+    "collection.md": "every promise of the store, to look up",
+    "data.md": "every reader and data set, to look up",
+    "exports.md": "every format, to look up",
+    "classifier.md": "one example from the vote to the evidence",
+    "guarantees.md": "one argument, with its simulations",
+    "prediction-sets.md": "one argument, with its simulations",
+    "probabilities.md": "one argument, with its tables",
+    "search.md": "one argument, from exact to approximate",
+    "keywords.md": "one example from the votes to learned rankings",
+    "scale.md": "one example from files to a cluster",
+}
+
+
+def test_no_page_is_long_without_a_reason():
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if "generated" not in page.parts]
+    long = {page.name for page in pages if page.read_text(encoding="utf-8").count("\n") > MOST_LINES}
+    assert long == set(LONGER)
 
 
 def test_no_page_of_the_site_is_written_over_by_one_of_sphinx():
@@ -124,6 +163,18 @@ def test_figures_beside_published_ones_stand_where_they_were_measured_and_as_the
         "MNIST, shape context": nearest.PUBLISHED["shape_context"].percent / 100,
     }
     assert {data: float(lines[data]["published"]) for data in printed} == pytest.approx(printed, abs=5e-4)
+
+
+def test_every_example_is_a_notebook_that_its_page_links_to():
+    assert {path.name for path in make_notebooks.NOTEBOOKS.iterdir()} == {path.name for path in make_notebooks.made()}
+    for path, text in make_notebooks.made().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/make_notebooks.py"
+        code = "\n".join(
+            "".join(cell["source"][1:]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"
+        )
+        compile(code, path.name, "exec")
+        example = (ROOT / "examples" / f"{path.stem}.py").read_text(encoding="utf-8")
+        assert f"{make_notebooks.COLAB}/{path.name}" in example
 
 
 @pytest.mark.slowest  # building the site runs them too

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from nearsay.core.tables import html_table
 from nearsay.posterior.evidence.evidence import InWords
 
 GIVERS_SHOWN = 5
@@ -54,12 +54,10 @@ class Annotation(InWords):
         return {**super().to_dict(), "neighbors": self.neighbors.tolist(), "distances": self.distances.tolist()}
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(word))}</td><td>{100 * p:.0f} %</td><td>{escape(_few(givers))}</td></tr>"
-            for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True)
-        )
-        head = f"<tr><th>word</th><th>probability</th><th>given by, of {len(self.neighbors)} neighbors</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        each = zip(self.words, self.probabilities, self._givers(), strict=True)
+        rows = [(str(word), f"{100 * p:.0f} %", _few(givers)) for word, p, givers in each]
+        head = ("word", "probability", f"given by, of {len(self.neighbors)} neighbors")
+        return html_table("", head, rows)
 
     def _givers(self) -> list[list[Any]]:
         """For every word the names, or row numbers, of the neighbors that have it."""

@@ -68,8 +68,6 @@ def auto_scorers(
 ) -> dict[str, KeywordScorer]:
     """The scorers to try, by name.
 
-    Parameters
-    ----------
     columns : that made ``rows``.
     rows : (n_rows, n_columns)
     keywords : (n_rows, n_words) zeros and ones, by which ridges are chosen.

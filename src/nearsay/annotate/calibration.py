@@ -33,16 +33,10 @@ FOLDS = 5
 class KeywordCalibration:
     """Calibrated probabilities of words from their scores.
 
-    Attributes
-    ----------
-    usual : (n_scorers,)
-        The mean over rows of the largest score, for each scorer.
-    weights : (2 · n_scorers + 2,)
-        For the two columns of every scorer, the log odds of the word, and a constant 1.
-    log_odds : (n_words,)
-        Of a word for any row.
-    slopes, shifts : (n_words,)
-        1 and 0 if a word has the shared sigmoid.
+    usual : (n_scorers,) the mean over rows of the largest score, for each scorer.
+    weights : (2 · n_scorers + 2,) for the two columns of every scorer, the log odds of the word, and a constant 1.
+    log_odds : (n_words,) of a word for any row.
+    slopes, shifts : (n_words,) 1 and 0 if a word has the shared sigmoid.
     """
 
     usual: np.ndarray
@@ -55,12 +49,9 @@ class KeywordCalibration:
     def learn(cls, scores: Sequence[np.ndarray], keywords: csr_array, share: np.ndarray) -> KeywordCalibration:
         """Learn from held-out scores.
 
-        Parameters
-        ----------
         scores : one (n_rows, n_words) array per scorer
         keywords : (n_rows, n_words) zeros and ones
-        share : (n_words,)
-            Of all rows, those that have the word.
+        share : (n_words,) of all rows, those that have the word.
 
         Half of the rows with a score of 1 have the word, and none of those with 0; three scorers agree:
 
@@ -91,15 +82,13 @@ class KeywordCalibration:
 
     def proba(self, scores: Sequence[np.ndarray]) -> np.ndarray:
         """The probability of every word: (n_rows, n_words)."""
-        probability: np.ndarray = expit(self.slopes * self._logits(scores) + self.shifts)
-        return probability
+        return expit(self.slopes * self._logits(scores) + self.shifts)
 
     def losses(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
         """The log loss of every row, over all words: (n_rows,)."""
         logits = self.slopes * self._logits(scores) + self.shifts
         has_logits = np.asarray(keywords.multiply(logits).sum(axis=1)).ravel()
-        losses: np.ndarray = np.logaddexp(0.0, logits).sum(axis=1) - has_logits
-        return losses
+        return np.logaddexp(0.0, logits).sum(axis=1) - has_logits
 
     def past(self, scores: Sequence[np.ndarray], keywords: csr_array, groups: np.ndarray | None = None) -> np.ndarray:
         """Cross-validated probabilities of the training rows: the word sigmoids are those of other folds.

@@ -67,8 +67,6 @@ SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 class ColumnView:
     """A transform of columns, scaled so that the mean squared distance of rows from their mean is 1.
 
-    Attributes
-    ----------
     name : one of SHAPED
     divisors : (n_columns,)
 
@@ -93,8 +91,7 @@ class ColumnView:
         return cls(name, divisors)
 
     def columns(self, X: np.ndarray) -> np.ndarray:
-        columns: np.ndarray = SHAPED[self.name](X) / self.divisors
-        return columns
+        return SHAPED[self.name](X) / self.divisors
 
 
 class KeywordColumns(TransformerMixin, BaseEstimator):
@@ -102,17 +99,14 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    features : None, {name: columns} or {name: (columns, distance)}
-        The feature spaces; None is one, all columns by Euclidean distance.
+    features : None, {name: columns} or {name: (columns, distance)}, the feature spaces; None is one, all columns by
+        Euclidean distance.
 
     Attributes
     ----------
-    blocks_ : {name: slice}
-        The columns of the vectors, of the linear methods, and of the kernel features.
-    views_ : {name of a space: name of a view}
-        The view of each Euclidean space.
-    others_ : {name: (slice, Distance)}
-        The other spaces, by columns of the input.
+    blocks_ : {name: slice}, the columns of the vectors, of the linear methods, and of the kernel features.
+    views_ : {name of a space: name of a view}, the view of each Euclidean space.
+    others_ : {name: (slice, Distance)}, the other spaces, by columns of the input.
     """
 
     def __init__(self, features: Any = None) -> None:

@@ -21,12 +21,10 @@ def recall_threshold(p: np.ndarray, keywords: csr_array, recall: float, known: n
     On average over new items like the past ones. Misses only grow with the threshold, so the promise is exact. Items
     without words miss none. −inf: not even all words keep it.
 
-    Parameters
-    ----------
     p : (n_items, n_words) held-out probabilities of past items.
     keywords : (n_items, n_words) zeros and ones.
-    known : (n_words,) bool, optional
-        False for words that one item alone has. They stand for words that no item has yet, and count as missed.
+    known : (n_words,) bool, optional, False for words that one item alone has. They stand for words that no item has
+        yet, and count as missed.
 
     >>> p, has = np.array([[0.9, 0.2], [0.8, 0.6]] * 10), csr_array([[1, 0], [1, 1]] * 10)
     >>> recall_threshold(p, has, 0.9), recall_threshold(p, has, 0.6), recall_threshold(p, has, 0.96)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.core.arrays import evenly
+from nearsay.core.tables import html_table, text_table
 
 # Pairs of row and word by which scorers are compared: with 260 words 1,000 rows.
 MOST_PAIRS_JUDGED = 2**18
@@ -23,13 +23,8 @@ Scores = Sequence[np.ndarray]
 class ScorerChoice:
     """A scorer that was tried.
 
-    Attributes
-    ----------
-    scorer : str
-    alone : float
-        The log loss of past cases, in nats per item over all words, by this scorer alone.
-    without : float or None
-        The log loss if this one were left out of those that are used; None for one that is not used.
+    alone : the log loss of past cases, in nats per item over all words, by this scorer alone.
+    without : the log loss if this one were left out of those that are used; None for one that is not used.
     """
 
     scorer: str
@@ -78,28 +73,14 @@ class ScorerChoices(Sequence[ScorerChoice]):
         """Plain values, for JSON and for tables."""
         return [{"scorer": one.scorer, "alone": one.alone, "without": one.without, "used": one.used} for one in self]
 
+    def _table(self) -> tuple[Any, ...]:
+        return self.why, ("scorer", "alone", "without it"), [*map(_cells, self)], [one.used for one in self]
+
     def __str__(self) -> str:
-        cells = [_HEAD, *map(_cells, self)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
-        lines = [self.why]
-        for number, row in enumerate(cells):
-            mark = "* " if number and self[number - 1].used else "  "
-            first, *numbers = (
-                cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append(mark + "  ".join([first, *numbers]))
-        return "\n".join(lines)
+        return text_table(*self._table())
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(_cells(one), "th" if one.used else "td") for one in self)
-        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
-
-
-_HEAD = ("scorer", "alone", "without it")
+        return html_table(*self._table())
 
 
 def _cells(one: ScorerChoice) -> tuple[str, ...]:
@@ -112,12 +93,9 @@ def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.
     Forward selection: start with the scorer of least log loss, and add the one that lowers it most, as long as it does
     so by more than a standard error, and by more than one nat over all rows for each of its weights (overfitting).
 
-    Parameters
-    ----------
     scores : {name: [(n_rows, n_words), …]}
     keywords : (n_rows, n_words) zeros and ones
-    share : (n_words,)
-        Of all rows, those that have the word.
+    share : (n_words,) of all rows, those that have the word.
     """
     cases = evenly(keywords.shape[0], max(2, MOST_PAIRS_JUDGED // keywords.shape[1]))
     known = csr_array(keywords[cases])

@@ -25,8 +25,6 @@ Evaluation = tuple[float, np.ndarray, np.ndarray]
 def least_log_loss(weights: np.ndarray, evaluate: Callable[[np.ndarray], Evaluation]) -> np.ndarray:
     """The minimum of a convex function by Newton's method with step halving.
 
-    Parameters
-    ----------
     weights : (n,) where to start.
     evaluate : weights to value, gradient (n,) and Hessian (n, n).
 
@@ -55,12 +53,10 @@ def word_sigmoids(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The slope and shift of every word, (n_words,) each, by Newton's method for all words at once.
 
-    Parameters
-    ----------
     n_has : (n_words,) how many rows have each word.
     has_logits : (n_words,) the sum of the shared sigmoid's logits s over these rows.
-    sums : (slope − 1, shift) to (5, n_words) sums over the pairs of a word, of
-        p, p·s, p(1 − p), p(1 − p)·s and p(1 − p)·s², where p = sigmoid(slope · s + shift).
+    sums : (slope − 1, shift) to (5, n_words) sums over the pairs of a word, of p, p·s, p(1 − p), p(1 − p)·s and p(1 −
+        p)·s², where p = sigmoid(slope · s + shift).
     """
     more, shift = np.zeros(len(n_has)), np.zeros(len(n_has))
     for _ in range(NEWTON_STEPS):

@@ -67,11 +67,8 @@ def as_table(words: np.ndarray, n_words: int) -> csr_array:
 class Worth:
     """The expected contribution of a word to mean precision and recall over words, learned from past items.
 
-    Attributes
-    ----------
-    precision, given, had : (n_words,)
-        How often the word is right when given; the shares of items it is given to, and that have it.
-    recall_weight : float
+    precision, given, had : (n_words,) how often the word is right when given; the shares of items it is given to, and
+        that have it.
     """
 
     precision: np.ndarray
@@ -83,11 +80,9 @@ class Worth:
     def learn(cls, p: Any, n_keywords: int, *, recall_weight: float = 1.0) -> Worth:
         """Learn from the held-out probabilities of past items, (n_items, n_words).
 
-        Parameters
-        ----------
         n_keywords : how many words an item is given.
-        recall_weight : float, default=1.0
-            Weight of recall relative to precision: a larger one gives rare words more often.
+        recall_weight : float, default=1.0, weight of recall relative to precision: a larger one gives rare words more
+            often.
         """
         p = np.asarray(p, dtype=np.float64)
         if p.ndim != 2 or not len(p) or not ((p >= 0) & (p <= 1)).all():
@@ -122,8 +117,7 @@ class Worth:
         array([[ 3.05, 21.5 ]])
         """
         p = np.asarray(p, dtype=np.float64)
-        worth: np.ndarray = (p - self.precision) / self.given + self.recall_weight * p / self.had
-        return worth
+        return (p - self.precision) / self.given + self.recall_weight * p / self.had
 
 
 def measures_by_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: int) -> list[dict[str, float]]:
@@ -132,8 +126,6 @@ def measures_by_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: in
     Items are measured in nine random parts: precision and recall over words depend on the number of items, and there
     are usually fewer new items than past ones.
 
-    Returns
-    -------
     One dict for each weight: ``recall_weight``; ``precision``, ``recall`` and ``words_found`` in the mean over parts;
     and ``f1`` of these.
     """

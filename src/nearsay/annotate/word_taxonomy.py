@@ -56,10 +56,8 @@ class ImpliedWords:
         """Of some words those that no other one implies, in their order."""
         implied = self.above[words][:, words].toarray() > 0
         np.fill_diagonal(implied, val=False)
-        specific: np.ndarray = words[~implied.any(axis=0)]
-        return specific
+        return words[~implied.any(axis=0)]
 
     def with_implied(self, words: np.ndarray) -> np.ndarray:
         """Some words and all that they imply, rising."""
-        every: np.ndarray = np.unique(self.above[words].indices)
-        return every
+        return np.unique(self.above[words].indices)

@@ -271,10 +271,12 @@ def groups(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
     """
     with opened(path, read_only=True) as collection, show_progress("Comparing all items"):
         every = collection.groups()
+        typical = {id: collection.text_of(id) for group in every[:n] for id in group.ids[:TYPICAL]}
+    texts = {id: text for id, text in typical.items() if text is not None}
     _show_list(
         "Groups", every[:n], ("items", "most typical", "labels"), ("items",),
         lambda group: (
-            f"{len(group.ids):,}", ", ".join(group.ids[:TYPICAL]),
+            f"{len(group.ids):,}", ", ".join(name_or_quote(id, texts) for id in group.ids[:TYPICAL]),
             ", ".join([*group.labels][:TYPICAL]) or "no label",
         ),
         "The collection has no items.", as_json, n_more=max(0, len(every) - n),
@@ -384,7 +386,7 @@ def _label_parts(
     refused: list[str],
 ) -> None:
     from nearsay.collection.labeling_parts import label_parts
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     if out is None or refused:
         what = f"{' and '.join(refused)} cannot be used with it" if refused else "name it with --out"

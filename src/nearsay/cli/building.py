@@ -93,7 +93,7 @@ def index(
     from nearsay.collection.ingest.image_description import Description
     from nearsay.collection.ingest.text_description import TextDescription
     from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
@@ -174,7 +174,7 @@ def learn(
     from nearsay.collection.indexing import learn_from_source
     from nearsay.collection.state.row_groups import ANSWERED
     from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
     with opened(path) as collection, show_progress("Learning from past cases"):

@@ -58,7 +58,7 @@ def evaluate(
     from nearsay.collection.evaluation.evaluate import evaluate as evaluate_collection
     from nearsay.collection.evaluation.evaluate import evaluation_report
     from nearsay.collection.indexing import query_source
-    from nearsay.neighbors.sharded.workers import named_cluster
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     named = {"pictures": pictures, "encoder": encoder}
     with opened(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:

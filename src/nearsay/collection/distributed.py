@@ -32,8 +32,8 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.neighbors.sharded.shard_work import Workers
-from nearsay.neighbors.sharded.workers import workers_of
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.views.feature_group import View
 

@@ -24,7 +24,7 @@ from nearsay.collection.labeling import label_source
 from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
-from nearsay.neighbors.sharded.workers import workers_of
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.search.stored.places import file_checksum, files_within
 
 ENDING, DONE = ".parquet", ".done.json"

@@ -46,23 +46,14 @@ SHIPPED_DATA = Path(__file__).parent
 class Entry:
     """A data set or a taxonomy.
 
-    Attributes
-    ----------
-    reader : str
-        ``module:function``, imported when it is called: listing the table imports nothing. It takes the folder in
+    reader : ``module:function``, imported when it is called: listing the table imports nothing. It takes the folder in
         which the files lie (a taxonomy: its one file), then the options.
-    kind : str
-        What it gives: labeled rows, annotated rows, annotated images, emoji pictures or a taxonomy.
-    folder : str
-        Where the files lie, below one of ``data_folders()``.
-    files : tuple of str
-        What must lie there; none for what comes with scikit-learn.
-    source : str
-        Where they come from, in a sentence.
-    shipped : bool
-        Whether the files come with nearsay itself, and are looked for there only.
-    arguments : tuple of str
-        Further arguments of the reader.
+    kind : what it gives: labeled rows, annotated rows, annotated images, emoji pictures or a taxonomy.
+    folder : where the files lie, below one of ``data_folders()``.
+    files : what must lie there; none for what comes with scikit-learn.
+    source : where they come from, in a sentence.
+    shipped : whether the files come with nearsay itself, and are looked for there only.
+    arguments : further arguments of the reader.
     """
 
     reader: str

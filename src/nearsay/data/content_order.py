@@ -28,16 +28,12 @@ def content_order(
 
     Rows that are equal in everything, label included, are interchangeable.
 
-    Parameters
-    ----------
-    X : (n_rows, n_columns) numbers, in an array or in shards; or any items
-        Items that cannot be pickled keep the order they have.
+    X : (n_rows, n_columns) numbers, in an array or in shards; or any items, items that cannot be pickled keep the order
+        they have.
     labels : (n_rows,) class numbers, or None where rows have none.
-    pairwise : bool
-        Whether X holds the distances of every row to all others, whose order is that of the rows.
-    in_any_unit : bool
-        Whether neither the unit of the rows nor (up to 256 of them) the order of columns matters: rows are compared
-        by the ranks of their numbers in each column. X is an array of numbers.
+    pairwise : whether X holds the distances of every row to all others, whose order is that of the rows.
+    in_any_unit : whether neither the unit of the rows nor (up to 256 of them) the order of columns matters: rows are
+        compared by the ranks of their numbers in each column. X is an array of numbers.
 
     >>> X, labels = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]]), np.array([0, 1, 1])
     >>> order, back = content_order(X, labels), content_order(X[::-1], 1 - labels[::-1])
@@ -137,5 +133,4 @@ def as_met(values: np.ndarray) -> np.ndarray:
     array([0, 0, 1, 2, 1])
     """
     _, first, number = np.unique(values, return_index=True, return_inverse=True)
-    numbers: np.ndarray = np.argsort(np.argsort(first))[number]
-    return numbers
+    return np.argsort(np.argsort(first))[number]

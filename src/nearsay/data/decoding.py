@@ -136,8 +136,6 @@ BUDGET = Budget(MOST_BYTES)
 class Picture:
     """A decoded picture: upright, transparent parts white, 8 bits; rows are converted on request.
 
-    Attributes
-    ----------
     size : (width, height), upright.
     """
 

@@ -27,8 +27,6 @@ RATINGS = range(-1, 6)
 class PhotoTags:
     """What photo managers know of a picture.
 
-    Attributes
-    ----------
     words : tags without a tree, in order.
     paths : tags in trees, from general to specific.
     rating : −1 (rejected) to 5 stars, or None.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from nearsay.core.arrays import as_labels, check_row_numbers
+from nearsay.core.tables import html_table
 from nearsay.errors import InputError, closest
 
 ROWS_SHOWN = 5
@@ -164,11 +164,11 @@ class LabeledRows:
     def _repr_html_(self) -> str:
         first = self.take(slice(0, ROWS_SHOWN))
         columns = _shortened([str(number) for number in range(self.X.shape[1])])
-        lines = [_html_line("th", ["id", "label", *columns])]
+        lines = []
         for row in range(len(first)):
             known = ["" if values is None else str(values[row]) for values in (first.ids, first.y)]
-            lines.append(_html_line("td", [*known, *_shortened([f"{value:.4g}" for value in first.X[row].tolist()])]))
-        return f"<table><caption>{escape(self._summary().lstrip(': '))}</caption>{''.join(lines)}</table>"
+            lines.append([*known, *_shortened([f"{value:.4g}" for value in first.X[row].tolist()])])
+        return html_table(self._summary().lstrip(": "), ["id", "label", *columns], lines)
 
 
 def _as_numbers(X: Any) -> np.ndarray:
@@ -282,7 +282,3 @@ def _as_groups(groups: Mapping[str, slice], n_columns: int) -> dict[str, slice]:
 
 def _shortened(words: list[str]) -> list[str]:
     return words if len(words) <= COLUMNS_SHOWN else [*words[: COLUMNS_SHOWN - 1], "…"]
-
-
-def _html_line(tag: str, cells: list[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

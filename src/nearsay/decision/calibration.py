@@ -49,21 +49,16 @@ Block = tuple[np.ndarray, np.ndarray]
 class Calibration:
     """A fitted estimator, and probabilities of labeled rows by models that were not fitted on them.
 
-    Attributes
-    ----------
     estimator : the fitted classifier.
     labels : (n_calibration,) the labels of the calibration rows.
-    probabilities : (n_calibration, n_classes)
-        Columns as ``estimator.classes_``. Without rows where they are too many to be held.
-    unseen : (n_calibration,) bool
-        True where the model was fitted without the row's class: no set of its classes could hold it.
-    n_unasked : int
-        Rows that were drawn as well, but kept for fitting because each is the only one of its class.
-    excess : float
-        How much more than independent answers these scatter (``rows_worth_one``): 0 where the rows were held out of
-        the fitted classifier, more where it was fitted on them and only the models that judged them were not.
-    in_blocks : function, or None
-        Gives what ``probabilities`` does not hold, as ``blocks`` does.
+    probabilities : (n_calibration, n_classes) columns as ``estimator.classes_``. Without rows where they are too many
+        to be held.
+    unseen : (n_calibration,) bool, True where the model was fitted without the row's class: no set of its classes could
+        hold it.
+    n_unasked : rows that were drawn as well, but kept for fitting because each is the only one of its class.
+    excess : how much more than independent answers these scatter (``rows_worth_one``): 0 where the rows were held out
+        of the fitted classifier, more where it was fitted on them and only the models that judged them were not.
+    in_blocks : function, or None, gives what ``probabilities`` does not hold, as ``blocks`` does.
     groups : (n_calibration,) the number of the group of each row, or None where each is a group of its own.
     rows : (n_calibration,) the number of each row among those given, of validation rows where there are some; None
         where they are too many to be held.
@@ -135,10 +130,8 @@ def calibrate(
 ) -> Calibration:
     """Fit a copy of the estimator, and get probabilities of rows that it, or copies of it, were not fitted to.
 
-    Parameters
-    ----------
-    cv, sample_weight, groups, validation : as in ``HedgedClassifier``
-        Of classes of one row, a split draws a fifth as of any other, but leaves it with the estimator.
+    cv, sample_weight, groups, validation : as in ``HedgedClassifier``, of classes of one row, a split draws a fifth as
+        of any other, but leaves it with the estimator.
     """
     is_fitted = isinstance(cv, str) and cv == "prefit"
     if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):

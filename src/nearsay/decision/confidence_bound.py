@@ -99,12 +99,10 @@ def design_effect(wrong: np.ndarray, groups: np.ndarray, n_rows: int | None = No
     The variance of the share of wrong answers, computed from the sums of groups, as a multiple of that of as many
     independent answers (Kish's design effect).
 
-    Parameters
-    ----------
     wrong : (n_cases,) bool
     groups : (n_cases,) numbers of groups, from 0.
-    n_rows : int, default: the number of cases
-        Of how many rows these are a sample. A sample of 1 in 10 has 1 in 100 of the pairs within a group.
+    n_rows : int, default: the number of cases, of how many rows these are a sample. A sample of 1 in 10 has 1 in 100 of
+        the pairs within a group.
 
     >>> pairs = np.repeat(np.arange(50), 2)
     >>> round(design_effect(np.isin(pairs, np.arange(20)), pairs), 6)     # both wrong, or both right
@@ -128,8 +126,6 @@ def effective_ways(wrong: np.ndarray) -> float:
     1 + (m − 1) · (1 − the mean squared correlation of two of the m ways), the effective number of tests of Nyholt
     (2004). A way that is never wrong counts as independent of the others.
 
-    Parameters
-    ----------
     wrong : (n_ways, n_cases) bool
 
     >>> effective_ways(np.array([[True, False, False, True]] * 3))

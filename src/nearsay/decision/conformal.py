@@ -17,13 +17,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_labels, places_among
-from nearsay.core.settings import check_choice, check_flag
+from nearsay.core.settings import check_choice, check_flag, check_whole
 from nearsay.decision.calibration import AroundClassifier, Calibration
 from nearsay.decision.fold_models import columns
 from nearsay.decision.guarantee import check_share
 from nearsay.decision.rules import node_probabilities
 from nearsay.decision.set_evidence import SetEvidence, node_set_evidence, set_evidence
-from nearsay.decision.sets.best_sets import check_max_nodes
+from nearsay.decision.sets.best_sets import MOST_NODES
 from nearsay.decision.sets.class_scores import SCORES, class_thresholds, rows_needed, threshold
 from nearsay.decision.sets.node_sets import SET_POINTS, NodeSets
 from nearsay.errors import InputError
@@ -60,13 +60,8 @@ class ConformalClassifier(AroundClassifier):
         "aps" for each row the fewest leaves whose probability reaches a
         threshold; no set is empty.
     cv : None, "split", "prefit", int or splitter, default=None
-        Where the calibration probabilities come from.
-
-        None: the estimator's own leave-one-out probabilities where it has ``leave_one_out_proba``, so that every row
-        trains and calibrates; otherwise as "split". "split": a fifth of every class is held out, with a fixed seed; a
-        class of one row stays with the estimator, but a fifth of such rows counts as not covered. "prefit": the
-        estimator is fitted already, on other rows, and ``fit`` only calibrates. An int or splitter: the estimator is
-        fitted without each fold and asked about it; these models answer together, by the mean of their probabilities.
+        Where the calibration probabilities come from, as in ``HedgedClassifier``. With "split" a class of one row stays
+        with the estimator, but a fifth of such rows counts as not covered.
 
         "split" and "prefit" carry the finite-sample guarantee, whatever the estimator. The others come close where
         leaving a row or a fold out changes answers little, as it does with neighbors.
@@ -230,8 +225,7 @@ class ConformalClassifier(AroundClassifier):
         """The score of the true class of each row; labels are places among ``classes_``."""
         if self._node_sets is not None:
             return self._node_sets.true_scores(p, labels)
-        scores: np.ndarray = SCORES[self.conformity_score](p)[np.arange(len(labels)), labels]
-        return scores
+        return SCORES[self.conformity_score](p)[np.arange(len(labels)), labels]
 
     def _read_strata(self, strata: Any, calibration: Calibration, labels: Any) -> None:
         self.strata_, self._stratum = None, np.zeros(len(self._labels), np.int64)
@@ -287,8 +281,7 @@ class ConformalClassifier(AroundClassifier):
                 f"No calibration row is of the stratum {names[places < 0].tolist()[0]!r}: nothing is promised for it."
                 f" Known strata: {', '.join(map(str, self.strata_[:MOST_NAMES].tolist()))}."
             )
-        by_row: np.ndarray = self.thresholds_[places]
-        return by_row
+        return self.thresholds_[places]
 
     def _ranked(self, p: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The nodes of each set, the most probable first, and their probabilities; −1 where a set has fewer."""
@@ -302,7 +295,7 @@ class ConformalClassifier(AroundClassifier):
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
         check_share("coverage", self.coverage, ends=False)
-        check_max_nodes(self.max_nodes)
+        check_whole("max_nodes", self.max_nodes, least=1, most=MOST_NODES)
         if self.taxonomy is None:
             return
         if not isinstance(self.taxonomy, Taxonomy):

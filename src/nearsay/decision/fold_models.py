@@ -19,8 +19,6 @@ class FoldModels(ClassifierMixin, BaseEstimator):
     A model fitted on all rows would be surer than those that judged the rows, and thresholds read from their answers
     would not hold for it. The mean of those that judged is never surer than they are.
 
-    Attributes
-    ----------
     estimators_ : the models, one for each fold.
     fitted_on_ : the row numbers that each was fitted on.
     classes_ : (n_classes,) all labels; one that a model was not fitted to has probability 0 there.

@@ -23,8 +23,6 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 class Gathered:
     """What is read from the calibration rows.
 
-    Attributes
-    ----------
     points : {rule: OperatingPoints of all rows}
     past : {rule: the answers that its records count}
     branch : (n_rows,) the branch of the promise that each row belongs to.

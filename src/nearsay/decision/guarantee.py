@@ -105,14 +105,12 @@ def fit_reward_shifts_by_branch(
 
     Parameters
     ----------
-    branches : names of nodes
-        Together they cover all leaves. A leaf under several belongs to the first of them.
+    branches : names of nodes, together they cover all leaves. A leaf under several belongs to the first of them.
 
     Returns
     -------
-    shifts : (n_branches,)
-        For ``darts(p, taxonomy, shifts[branch_of(p, taxonomy, branches)])``. +inf, with a warning, for a
-        branch without rows; otherwise as ``fit_reward_shift`` gives it for the rows of the branch.
+    shifts : (n_branches,) for ``darts(p, taxonomy, shifts[branch_of(p, taxonomy, branches)])``. +inf, with a warning,
+        for a branch without rows; otherwise as ``fit_reward_shift`` gives it for the rows of the branch.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -152,16 +150,14 @@ def most_specific(
 
     Parameters
     ----------
-    candidates : sequence of {branch: AccuracyCurve or None}
-        All of the same rows, as ``curves_by_branch`` gives them.
+    candidates : sequence of {branch: AccuracyCurve or None}, all of the same rows, as ``curves_by_branch`` gives them.
     rows_worth_one : as in ``right_answers_needed``.
-    n_ways : float, default: the number of candidates
-        As how many independent ones they count (``effective_ways``).
+    n_ways : float, default: the number of candidates, as how many independent ones they count (``effective_ways``).
 
     Returns
     -------
-    place, settings : int, (n_branches,)
-        Which candidate, and its settings; +inf, with a warning, for a branch in which only the root keeps the accuracy.
+    place, settings : int, (n_branches,), which candidate, and its settings; +inf, with a warning, for a branch in which
+        only the root keeps the accuracy.
 
     >>> careful = AccuracyCurve("darts", np.array([0.0, 1.0]), np.array([6, 9]), np.array([1.8, 1.2]), 10, 2.0)
     >>> other = AccuracyCurve("fixed-threshold", np.array([0.0, 0.5]), np.array([6, 8]), np.array([1.6, 1.3]), 10, 2.0)

@@ -36,26 +36,17 @@ class PathStep:
 class HedgeEvidence(InWords):
     """A hedged answer and what it rests on, in plain Python values.
 
-    Attributes
-    ----------
     node, word : the answer, as ``predict`` gives it, and what it is called.
-    probability : float
-        The probability of the answer: of all classes at or below it.
-    path : list of PathStep
-        From the root down to the answer, first parents where a node has several.
-    most_probable : PathStep
-        The most probable leaf.
-    record : dict or None
-        ``{"cases": 100, "right": 96}``: how many past cases were answered at a probability like this, and how many of
-        these answers were right. None for the root, which says nothing.
+    probability : the probability of the answer: of all classes at or below it.
+    path : from the root down to the answer, first parents where a node has several.
+    most_probable : PathStep, the most probable leaf.
+    record : ``{"cases": 100, "right": 96}``: how many past cases were answered at a probability like this, and how many
+        of these answers were right. None for the root, which says nothing.
     accuracy, confidence : what was asked for.
-    votes : {word: count} or None
-        What the neighbors say, most votes first, as the tree calls it.
-    n_agree : int or None
-        How many neighbors say the answer, or something below it.
+    votes : {word: count} or None, what the neighbors say, most votes first, as the tree calls it.
+    n_agree : how many neighbors say the answer, or something below it.
     evidence : the evidence of the estimator (``Evidence``: neighbors, distances …), or None.
-    within : str or None
-        What the node is called whose classes alone were considered; None: all.
+    within : what the node is called whose classes alone were considered; None: all.
 
     >>> step = PathStep("dog", "dog", 0.97, 0.6)
     >>> corgi = PathStep("corgi", "corgi", 0.5, 1.6)
@@ -129,8 +120,6 @@ def hedge_evidence(
 ) -> list[HedgeEvidence]:
     """One plain object for each of some queries, from arrays.
 
-    Parameters
-    ----------
     nodes : (n_queries,) node numbers of the answers.
     p_node : (n_queries, n_nodes)
     records, evidence : for each query its record, and the evidence of the estimator; None where there is none.

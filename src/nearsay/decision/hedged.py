@@ -295,8 +295,7 @@ class HedgedClassifier(AroundClassifier):
             raise InputError(f"No class is at or below {within!r}: name a node with classes below it.")
         kept = np.where(below, p, 0.0)
         total = kept.sum(axis=1, keepdims=True)
-        shares: np.ndarray = np.where(total > 0, kept / np.where(total > 0, total, 1.0), below / below.sum())
-        return shares
+        return np.where(total > 0, kept / np.where(total > 0, total, 1.0), below / below.sum())
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """The names from the root down to that node, for every row."""
@@ -358,10 +357,7 @@ class HedgedClassifier(AroundClassifier):
                 setting = self.settings_[self._branch_of_leaves[p_leaf.argmax(axis=1)]]
             if within is None:
                 return RULES[self.rule_](p_leaf, self.taxonomy_, setting)
-            nodes: np.ndarray = numbers[
-                RULES[self.rule_](p_leaf[:, numbers[: branch.n_leaves]], branch, setting + more)
-            ]
-            return nodes
+            return numbers[RULES[self.rule_](p_leaf[:, numbers[: branch.n_leaves]], branch, setting + more)]
 
         return block_by_block(decide, len(p), self.taxonomy_)
 

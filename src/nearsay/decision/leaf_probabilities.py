@@ -13,8 +13,6 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 def leaf_probabilities(p: np.ndarray, taxonomy: Taxonomy, class_nodes: np.ndarray, leaf_mass: Any) -> np.ndarray:
     """(n_rows, n_leaves) from (n_rows, n_classes): rows sum to 1, all leaves alike where no class got any.
 
-    Parameters
-    ----------
     class_nodes : (n_classes,) the node of each class.
     leaf_mass : sparse (n_classes, n_leaves), as ``taxonomy.leaf_mass`` gives it: a class that is an inner node is
         divided among the leaves below it.
@@ -37,8 +35,7 @@ def _by_leaf(p: np.ndarray, n_leaves: int, class_nodes: np.ndarray, leaf_mass: A
     if np.array_equal(class_nodes, np.arange(n_leaves)):
         return p
     if class_nodes.max() >= n_leaves:  # a class is an inner node
-        shared_out: np.ndarray = p @ leaf_mass
-        return shared_out
+        return p @ leaf_mass
     ordered = np.zeros((len(p), n_leaves))
     put_in_order(p, class_nodes, ordered)
     return ordered

@@ -24,8 +24,6 @@ CASES_COUNTED, ALIKE = 100, 0.05
 class PastAnswers:
     """The answers of a rule to past cases at every setting, how probable each is, and whether it is right.
 
-    Attributes
-    ----------
     points : OperatingPoints of the cases.
     p, right : (n_points,)
     branch : (n_cases,) places in the branches of the promise.
@@ -110,8 +108,6 @@ def past_answers(
 ) -> PastAnswers:
     """The answers at the operating points of the cases that are kept.
 
-    Parameters
-    ----------
     points : OperatingPoints of the cases.
     p : (n_points,) as ``probabilities_of`` gives them.
     labels : (n_cases,) names of nodes.

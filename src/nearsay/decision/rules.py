@@ -104,17 +104,12 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIS
     >>> [tree.nodes[fixed_threshold([[0.4, 0.3, 0.2, 0.1]], tree, t)[0]] for t in (0.4, 0.6, 0.78)]
     ['a1', 'A', 'R']
     """
-    p_leaf = as_probabilities(p_leaf, taxonomy)
-    thresholds = _for_each("threshold", threshold, len(p_leaf))
-    levels = levels_of(taxonomy)
 
-    def choose(rows: slice) -> np.ndarray:
-        best = contenders(p_leaf[rows], levels)
-        reached = as_compared(best.p) >= thresholds[rows, None]
-        most_specific = best.nodes[np.arange(len(reached)), reached.argmax(axis=1)]
-        return _or_root(most_specific, reached.any(axis=1), taxonomy)
+    def most_specific_first(p_leaf: np.ndarray, levels: Levels) -> tuple[np.ndarray, np.ndarray]:
+        best = contenders(p_leaf, levels)
+        return best.nodes, as_compared(best.p)
 
-    return block_by_block(choose, len(p_leaf), taxonomy)
+    return _first_reached(p_leaf, taxonomy, threshold, most_specific_first)
 
 
 def climbing(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
@@ -129,12 +124,22 @@ def climbing(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
     >>> [tree.nodes[climbing(p, tree, t)[0]] for t in (0.4, 0.5)]
     ['a1', 'R']
     """
+    return _first_reached(p_leaf, taxonomy, threshold, climbs)
+
+
+def _first_reached(
+    p_leaf: Any,
+    taxonomy: Taxonomy,
+    threshold: Any,
+    ways: Callable[[np.ndarray, Levels], tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """The first node as probable as ``threshold`` on the way of each query, or the root; ``ways`` also gives its p."""
     p_leaf = as_probabilities(p_leaf, taxonomy)
     thresholds = _for_each("threshold", threshold, len(p_leaf))
     levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
-        way, p = climbs(p_leaf[rows], levels)
+        way, p = ways(p_leaf[rows], levels)
         reached = p >= thresholds[rows, None]
         return _or_root(way[np.arange(len(way)), reached.argmax(axis=1)], reached.any(axis=1), taxonomy)
 

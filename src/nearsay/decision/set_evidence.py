@@ -18,26 +18,15 @@ MEMBERS_SHOWN = 5
 class SetEvidence(InWords):
     """A prediction set and what it rests on, in plain Python values.
 
-    Attributes
-    ----------
-    labels : list
-        The set, the most probable first, as ``predict_set_labels`` gives it.
-    probabilities : list of float
-        The probability of each of them.
-    n_classes : int
-        How many classes there are to hold.
-    coverage : float
-        How often sets were asked to hold the true class; of each class by itself where ``per_class`` is True.
-    per_class : bool
-    n_calibration : int
-        How many rows the promise was read from.
-    left_out : dict
-        ``{label: probability}`` of the most probable class that is not in the set; empty where all are.
+    labels : the set, the most probable first, as ``predict_set_labels`` gives it.
+    probabilities : the probability of each of them.
+    n_classes : how many classes there are to hold.
+    coverage : how often sets were asked to hold the true class; of each class by itself where ``per_class`` is True.
+    n_calibration : how many rows the promise was read from.
+    left_out : ``{label: probability}`` of the most probable class that is not in the set; empty where all are.
     evidence : that of the estimator (``Evidence``: neighbors, distances …), or None.
-    words : list of str, or None
-        What the nodes of a taxonomy are called, where ``labels`` are nodes.
-    n_inside : int or None
-        How many classes these nodes hold; None where ``labels`` are classes.
+    words : list of str, or None, what the nodes of a taxonomy are called, where ``labels`` are nodes.
+    n_inside : how many classes these nodes hold; None where ``labels`` are classes.
 
     >>> print(SetEvidence(["corgi", "pug"], [0.62, 0.3], 5, 0.9, False, 400, {"cat": 0.05}, None))
     One of 'corgi' (0.62), 'pug' (0.30), 2 of 5 classes; not 'cat' (0.05).
@@ -101,8 +90,6 @@ def set_evidence(
 ) -> list[SetEvidence]:
     """One plain object for each of some queries, from arrays.
 
-    Parameters
-    ----------
     sets, probabilities : (n_queries, n_classes), columns as ``classes``.
     evidence : for each query that of the estimator; None where it explains nothing.
     """
@@ -132,8 +119,6 @@ def node_set_evidence(
 ) -> list[SetEvidence]:
     """The evidence of sets of classes, told by the nodes that hold them.
 
-    Parameters
-    ----------
     nodes, p : (n_queries, max_nodes), the most probable node first; −1 where a set has fewer.
     """
     words, listed = taxonomy.node_words, []

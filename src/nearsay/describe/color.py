@@ -42,10 +42,7 @@ def lab(image: np.ndarray) -> np.ndarray:
 def joint_histogram(channels: np.ndarray, n_levels: int, n_bands: int = 1) -> np.ndarray:
     """Shares of the pixels in each joint bin of three channels, band by band; all of them together sum to 1.
 
-    Parameters
-    ----------
-    channels : (h, w, 3), from 0 to 1
-        What lies outside is counted in the first or last bin.
+    channels : (h, w, 3), from 0 to 1, what lies outside is counted in the first or last bin.
     n_levels : bins of each channel, so n_levels³ bins of a color
     n_bands : equally high parts from top to bottom, each with bins of its own
 

@@ -91,5 +91,4 @@ def brightness(image: np.ndarray) -> np.ndarray:
     >>> brightness(np.array([[[0, 255, 0]]], dtype=np.uint8))
     array([[149.685]], dtype=float32)
     """
-    gray: np.ndarray = image.astype(np.float32, copy=False) @ BRIGHTNESS
-    return gray
+    return image.astype(np.float32, copy=False) @ BRIGHTNESS

@@ -15,6 +15,7 @@ import numpy as np
 
 from nearsay.core.arrays import row_blocks
 from nearsay.core.parallel import in_parallel
+from nearsay.core.settings import check_whole
 from nearsay.data.images import read_image
 from nearsay.describe.descriptor import ImageDescriptor, as_image
 from nearsay.errors import InputError, require, unknown_name
@@ -111,8 +112,7 @@ class Preprocessing:
         filtered = pillow.Resampling[self.resampling.upper()]
         sized = np.asarray(pillow.fromarray(pixels).resize((width, height), filtered, box=box), dtype=np.float32)
         mean, std = (np.array(channels, dtype=np.float32) for channels in (self.mean, self.std))
-        prepared: np.ndarray = (sized / np.float32(255) - mean) / std
-        return prepared
+        return (sized / np.float32(255) - mean) / std
 
 
 def middle(height: int, width: int, to_height: int, to_width: int) -> tuple[float, float, float, float]:
@@ -136,12 +136,10 @@ class Encoder(ABC):
     """
 
     def __init__(self, preprocessing: Preprocessing, *, name: str, metric: str, batch_size: int) -> None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
-            raise InputError(f"batch_size must be a whole number of at least 1; got {batch_size!r}.")
         self._preprocessing = preprocessing
         self.name = name
         self.metric = metric
-        self.batch_size = int(batch_size)
+        self.batch_size = check_whole("batch_size", batch_size, least=1)
 
     @property
     def preprocessing(self) -> dict[str, Any]:
@@ -181,8 +179,7 @@ class Encoder(ABC):
         )
 
     def __call__(self, image: Any) -> np.ndarray:
-        vector: np.ndarray = self.encode([image])[0]
-        return vector
+        return self.encode([image])[0]
 
     def __repr__(self) -> str:
         height, width = self._preprocessing.size
@@ -223,8 +220,7 @@ def mean_over_places(outputs: np.ndarray, layout: str = "NCHW") -> np.ndarray:
     if outputs.ndim == 2:
         return np.ascontiguousarray(outputs, dtype=np.float32)
     places = (2, 3) if outputs.ndim == 4 and layout == "NCHW" else tuple(range(1, outputs.ndim - 1))
-    means: np.ndarray = outputs.mean(axis=places, dtype=np.float64).astype(np.float32)
-    return means
+    return outputs.mean(axis=places, dtype=np.float64).astype(np.float32)
 
 
 def as_layout(layout: Any) -> str:

@@ -48,5 +48,4 @@ def hog(image: np.ndarray) -> np.ndarray:
 def _unit_length(blocks: np.ndarray) -> np.ndarray:
     """Rows of length 1, or less where there is hardly anything."""
     lengths = np.sqrt((blocks**2).sum(axis=1, keepdims=True) + FAINTEST**2)
-    scaled: np.ndarray = blocks / lengths
-    return scaled
+    return blocks / lengths

@@ -19,6 +19,7 @@ import numpy as np
 
 from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import in_parallel, one_blas_thread
+from nearsay.core.settings import check_whole
 from nearsay.data.images import read_image
 from nearsay.describe.descriptor import as_image, brightness
 from nearsay.errors import InputError, NotFitted, require, unknown_name
@@ -122,9 +123,7 @@ class BagOfWords(DocumentedEstimator):
         if self.patches not in PATCHES:
             raise unknown_name("kind of patches", self.patches, PATCHES)
         for name in ("n_words", "n_bands"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}.")
+            check_whole(name, getattr(self, name), least=1)
 
     def _sample(self, images: list[Any]) -> np.ndarray:
         """Patches of some of the images, as many of each image: (n, columns) float32.

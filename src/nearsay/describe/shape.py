@@ -30,8 +30,7 @@ def silhouette(image: np.ndarray) -> np.ndarray:
     bright = gray > (gray.min() + gray.max()) / 2
     border = np.concatenate([bright[0], bright[-1], bright[1:-1, 0], bright[1:-1, -1]])
     mostly_bright = 2 * np.count_nonzero(border) > len(border)
-    shape: np.ndarray = ~bright if mostly_bright else bright
-    return shape
+    return ~bright if mostly_bright else bright
 
 
 def longest_outline(mask: np.ndarray) -> np.ndarray | None:
@@ -45,10 +44,7 @@ def longest_outline(mask: np.ndarray) -> np.ndarray | None:
 def distance_curve(outline: np.ndarray, n_points: int) -> np.ndarray:
     """Distances from the center of area at equal steps along a closed outline, from the farthest corner on; mean 1.
 
-    Parameters
-    ----------
-    outline : (n_corners + 1, 2)
-        Corners in order, the first repeated at the end.
+    outline : (n_corners + 1, 2) corners in order, the first repeated at the end.
 
     >>> square = np.array([[0, 0], [0, 2], [2, 2], [2, 0], [0, 0]])
     >>> (distance_curve(square, 8) * (1 + np.sqrt(2)) / 2).round(3)     # a corner, the middle of a side, a corner, …
@@ -64,8 +60,7 @@ def distance_curve(outline: np.ndarray, n_points: int) -> np.ndarray:
     steps = np.arange(n_points) * (walked[-1] / n_points)
     points = np.column_stack([np.interp(steps, walked, closed[:, axis]) for axis in range(2)])
     distances = np.linalg.norm(points, axis=1)
-    curve: np.ndarray = distances / distances.mean()
-    return curve
+    return distances / distances.mean()
 
 
 def center_of_area(outline: np.ndarray) -> np.ndarray:
@@ -78,5 +73,4 @@ def center_of_area(outline: np.ndarray) -> np.ndarray:
     corner = outline[0]
     start, end = (outline - corner)[:-1], (outline - corner)[1:]
     cross = start[:, 0] * end[:, 1] - end[:, 0] * start[:, 1]
-    moved: np.ndarray = corner + ((start + end) * cross[:, None]).sum(axis=0) / (3 * cross.sum())
-    return moved
+    return corner + ((start + end) * cross[:, None]).sum(axis=0) / (3 * cross.sum())

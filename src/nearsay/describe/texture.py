@@ -37,8 +37,7 @@ FAINT = 0.05
 def haar(image: np.ndarray) -> np.ndarray:
     """Strengths of the Haar wavelets of brightness, at five scales and in three directions: (1023,)."""
     gray = brightness(resized(image, RESIZED_SIDE, RESIZED_SIDE))[None]
-    strengths: np.ndarray = np.abs(haar_responses(block_means(gray, HAAR_SIDE)[0]))
-    return strengths
+    return np.abs(haar_responses(block_means(gray, HAAR_SIDE)[0]))
 
 
 def haar_signs(image: np.ndarray) -> np.ndarray:
@@ -97,8 +96,7 @@ def gist(image: np.ndarray) -> np.ndarray:
 def responses(gray: np.ndarray, waves: np.ndarray) -> np.ndarray:
     """Complex response of a square image to each of the waves: (n_waves, side, side) complex64."""
     spectrum = fft.fft2(gray)
-    answered: np.ndarray = fft.ifft2(spectrum * waves, axes=(1, 2))
-    return answered
+    return fft.ifft2(spectrum * waves, axes=(1, 2))
 
 
 @lru_cache(maxsize=8)
@@ -148,10 +146,8 @@ def even_contrast(gray: np.ndarray) -> np.ndarray:
     around = len(gray) / 16
 
     def smooth(values: np.ndarray) -> np.ndarray:
-        smoothed: np.ndarray = gaussian_filter(values, around, mode="reflect", truncate=2.0)
-        return smoothed
+        return gaussian_filter(values, around, mode="reflect", truncate=2.0)
 
     change = logarithm - smooth(logarithm)
     contrast = np.sqrt(np.maximum(smooth(change**2), 0.0))
-    evened: np.ndarray = change / (FAINT + contrast)
-    return evened
+    return change / (FAINT + contrast)

@@ -27,6 +27,8 @@ class VectorDistance(Distance):
     kernel: ClassVar[str]
     # For errors: why the distance of two finite rows can be infinite; empty if it cannot.
     why_infinite: ClassVar[str] = ""
+    # The compiled loop for chosen pairs of rows as they are held, if there is one.
+    pair_kernel: ClassVar[str] = ""
     # Whether chosen pairs of rows in form can be measured by a compiled loop, too.
     measures_formed: ClassVar[bool] = False
 
@@ -36,6 +38,10 @@ class VectorDistance(Distance):
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         """Further arguments of the compiled loop."""
+        return ()
+
+    def pair_arguments(self) -> tuple[Any, ...]:
+        """Further arguments of that loop for pairs."""
         return ()
 
     def uncompiled_ns(self, n_columns: int) -> float:
@@ -73,6 +79,12 @@ class VectorDistance(Distance):
         raise NotImplementedError
 
     def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        from nearsay.distances import vector_kernels as kernels
+
+        if self.pair_kernel and X.dtype.char in SINGLE_OR_DOUBLE:  # one compiled form for each of two types is enough
+            pairs = getattr(kernels, self.pair_kernel)
+            pairs(*map(as_compiled_for, (self.form(Q), X, candidates)), first, *self.pair_arguments(), out)
+            return
         if not self.measures_formed or candidates.size < len(X):
             super().measure(Q, X, candidates, first, out)
             return
@@ -117,17 +129,11 @@ class Euclidean(VectorDistance):
     kernel = "euclidean"
     has_euclidean_form = True
     pairs_are_quick = True
+    pair_kernel = "measure_euclidean"
     squared: ClassVar[bool] = False
 
-    def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
-        from nearsay.distances import vector_kernels as kernels
-
-        if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
-            super().measure(Q, X, candidates, first, out)
-        else:
-            kernels.measure_euclidean(
-                *map(as_compiled_for, (self.form(Q), X, candidates)), first, self.squared, 1.0, out
-            )
+    def pair_arguments(self) -> tuple[Any, ...]:
+        return self.squared, 1.0
 
     def euclidean_form(self, X: np.ndarray) -> np.ndarray:
         return X
@@ -156,14 +162,7 @@ class Manhattan(VectorDistance):
     name = "manhattan"
     symmetric = True
     kernel = "manhattan"
-
-    def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
-        from nearsay.distances import vector_kernels as kernels
-
-        if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
-            super().measure(Q, X, candidates, first, out)
-        else:
-            kernels.measure_manhattan(*map(as_compiled_for, (self.form(Q), X, candidates)), first, out)
+    pair_kernel = "measure_manhattan"
 
 
 class Chebyshev(VectorDistance):

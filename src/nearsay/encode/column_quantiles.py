@@ -21,8 +21,6 @@ class ColumnQuantiles:
 
     Columns lie one after the other: a few arrays hold them, however many there are.
 
-    Attributes
-    ----------
     values, shares : (n_values,) of all columns.
     starts : (n_columns + 1,) where each column begins, and where the last ends.
 

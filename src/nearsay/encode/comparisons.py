@@ -17,8 +17,6 @@ SAME_SHOWN, DIFFERENT_SHOWN = 3, 3
 def comparison(encoder: TableEncoder, one: Sequence[Any], other: Sequence[Any]) -> str:
     """Two rows in a sentence: columns that are equal, then those that differ, the farthest apart first, then gaps.
 
-    Parameters
-    ----------
     one, other : the cells of a row each, in the columns that the encoder keeps: a number, a text, or None for a gap.
 
     >>> encoder = TableEncoder(min_rows=1).fit([["basic", 39500.0, 3.0], ["gold", 41000.0, 4.0], ["basic", 900.0, 9.0]])

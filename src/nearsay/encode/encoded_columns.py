@@ -27,14 +27,8 @@ GAPS_TO_MARK = 2
 class NumberColumn:
     """Numbers, standardized or as their normal scores, and a mark for gaps where ``fit`` met some.
 
-    Attributes
-    ----------
-    name : str
-    center, scale : float
-        What becomes 0, and what becomes 1 away from it; of normal scores, where there are quantiles.
+    center, scale : what becomes 0, and what becomes 1 away from it; of normal scores, where there are quantiles.
     quantiles : ColumnQuantiles of the column, or None.
-    marks_gaps : bool
-    is_date : bool
     """
 
     name: str
@@ -80,14 +74,9 @@ class WordColumn:
 
     A word that ``fit`` did not meet counts as a rare one; where there was none, it lies in the middle of all rows.
 
-    Attributes
-    ----------
-    name : str
     values : (n_values,) texts, the most frequent first.
     shares : (n_codes,) how frequent each value is, then rare ones together, then gaps.
-    has_rare, has_gaps : bool
-    height : float
-        What stands in the column of a row's value; two different values are √2 times as far apart.
+    height : what stands in the column of a row's value; two different values are √2 times as far apart.
     """
 
     name: str

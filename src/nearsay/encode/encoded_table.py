@@ -17,9 +17,6 @@ from nearsay.encode.table_encoder import TableEncoder
 class EncodedTable:
     """An encoder and the columns that it was fitted to.
 
-    Attributes
-    ----------
-    encoder : TableEncoder
     columns : TableColumns, of the training rows.
     names : (n_columns,) names of the columns, or None where they have none.
     """

@@ -27,12 +27,9 @@ MISSING_TYPES = ("NAType", "NaTType")  # of pandas, which need not be installed
 class TableColumns:
     """The columns of a table.
 
-    Attributes
-    ----------
     names : list of str
     kinds : list of str, "numbers", "dates" or "words".
-    cells : list of arrays
-        Numbers, and dates as days since 1970, as float64 with NaN for a gap; words as texts with None for one.
+    cells : numbers, and dates as days since 1970, as float64 with NaN for a gap; words as texts with None for one.
     """
 
     names: list[str]

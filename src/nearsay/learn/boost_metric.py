@@ -88,8 +88,6 @@ def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: f
     The loss is log Σ shares · exp(−margins under M) + penalty · trace M. A round adds the
     direction that lowers it most steeply, with the weight that then lowers it most.
 
-    Parameters
-    ----------
     shares : (n_triplets,) weights of the triplets, summing to 1
     """
     from nearsay.learn.boost_metric_kernels import best_weight, shift_shares
@@ -231,8 +229,7 @@ class BoostMetric(LearnedMetric):
 
         Parameters
         ----------
-        X : (n_rows, n_features)
-        y : (n_rows,) labels
+        X, y : (n_rows, n_features) rows, and their labels.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a patient or a writer: no triplet holds an anchor
             and another row of its group, and whole groups are held out.

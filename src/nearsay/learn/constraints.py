@@ -18,10 +18,7 @@ def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:
     One minus the number of common nodes on the paths from both classes to
     below the root, divided by the length of the longer path.
 
-    Parameters
-    ----------
-    taxonomy : Taxonomy
-        Its nodes include every class; a class may be an inner node.
+    taxonomy : Taxonomy, its nodes include every class; a class may be an inner node.
     classes : (n_classes,) names of nodes
 
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -61,8 +58,6 @@ def sample_pairs(
     Every class gives equally many similar pairs, whatever its size, and every two classes equally many dissimilar ones,
     as long as there are any. If ``n_pairs`` is at least half of all pairs, they are drawn uniformly from all pairs.
 
-    Parameters
-    ----------
     labels : (n_rows,) the number of each row's class, from 0
     n_pairs : how many at most; fewer come where there are not so many
     random : the random generator
@@ -205,8 +200,7 @@ class _Classes:
         """The pairs of two groups."""
         if self._groups is None:
             return places
-        kept: np.ndarray = places[self._groups[places[:, 0]] != self._groups[places[:, 1]]]
-        return kept
+        return places[self._groups[places[:, 0]] != self._groups[places[:, 1]]]
 
     def some_similar(self, n: int, random: np.random.RandomState) -> np.ndarray:
         """(n, 2) places, the same number for every class of two rows or more."""

@@ -112,8 +112,7 @@ class ITML(LearnedMetric):
 
         Parameters
         ----------
-        X : (n_rows, n_features)
-        y : (n_rows,) labels
+        X, y : (n_rows, n_features) rows, and their labels.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a patient or a writer: rows of one group are never a pair.
         """
@@ -237,10 +236,7 @@ def as_constraints(
 ) -> tuple[Constraints, tuple[float, float]]:
     """The constraints of these pairs, those of identical rows left out, and the bounds (u, l).
 
-    Parameters
-    ----------
     X : (n_rows, n_features)
-    pairs : Pairs
     apart : (n_pairs,) distances of their classes: 0 for the same, up to 1
     prior : (n_features, n_features)
     bounds : (u, l), or None for percentiles of the squared distances in the prior metric

@@ -66,13 +66,7 @@ class KeywordProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Docum
         self.shrinkage = shrinkage
 
     def fit(self, X: Any, Y: Any) -> KeywordProjection:
-        """Learn the map.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
+        """Learn the map; ``X`` and ``Y`` are as in ``KeywordAnnotator.fit``."""
         check_whole("n_components", self.n_components, least=1)
         check_number("shrinkage", self.shrinkage, 0, closed="right")
         rows, keywords = rows_and_keywords(X, Y)
@@ -122,8 +116,6 @@ class Spanned:
     A linear map learned with a ridge is 0 in every direction in which no row differs from the mean, so with
     fewer rows than columns a square matrix of all columns is not needed, and may not fit into memory.
 
-    Attributes
-    ----------
     rows : the rows as they are; where they are fewer than their many columns, in as many directions as there are rows.
     """
 

@@ -61,13 +61,10 @@ def swap_weights(
 ) -> np.ndarray:
     """The loss of NDCG at ``depth`` if two items of the ideal order are swapped.
 
-    Parameters
-    ----------
     better, worse : agreements of the two with the query.
     better_place, worse_place : their ranks, from 1; ``better_place`` is the smaller.
     ideal : the discounted gain of the first ``depth`` items (``ideal_gain``).
-    rest : float
-        The weight of a pair with both items below ``depth``.
+    rest : the weight of a pair with both items below ``depth``.
 
     The agreements 1, ½, 0, 0 and a list of two:
 
@@ -108,19 +105,12 @@ def draw_preferences(
     ``n_pairs`` are drawn uniformly, with replacement. A row with no such pair (it has no keywords, or shares equally
     many with all) gives none.
 
-    Parameters
-    ----------
     Y : (n_rows, n_words) zeros and ones.
-    depth : int
-        How far down the order matters.
-    top : int or None
-        Draw only pairs whose better row is among the first ``top``: few of all pairs are.
-    weighting : {"ndcg", "equal"}
-        "ndcg": what swapping the two would lose of NDCG at ``depth``.
-    rest : float
-        The weight of pairs below ``depth``, small against the others.
-    groups : (n_rows,) numbers, optional
-        Rows of the group of a row are left out of its order.
+    depth : how far down the order matters.
+    top : draw only pairs whose better row is among the first ``top``: few of all pairs are.
+    weighting : {"ndcg", "equal"}, "ndcg": what swapping the two would lose of NDCG at ``depth``.
+    rest : the weight of pairs below ``depth``, small against the others.
+    groups : (n_rows,) numbers, optional, rows of the group of a row are left out of its order.
 
     >>> Y = csr_array([[1, 1], [1, 1], [1, 0], [0, 0]])
     >>> found = draw_preferences(Y, 2, seed=1)
@@ -136,8 +126,7 @@ def draw_preferences(
 
     def alike(row: int) -> np.ndarray:
         """Where the rows of its group are, itself among them."""
-        left_out: np.ndarray = np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
-        return left_out
+        return np.arange(Y.shape[0]) == row if groups is None else groups == groups[row]
 
     def draw_block(rows: slice) -> list[np.ndarray]:
         agreements = agreement(Y[rows], Y)

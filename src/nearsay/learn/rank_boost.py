@@ -46,14 +46,10 @@ QUERIES_AT_ONCE = 16
 class Boosted:
     """The weak rankers of all rounds, with training errors and their bounds.
 
-    Attributes
-    ----------
-    spaces, thresholds, alphas : (max_iter,)
-        In round t rows of rank ``thresholds[t]`` or less in space ``spaces[t]`` get ``alphas[t]``.
-    errors : (max_iter,)
-        The weighted share of preferences that are wrong after each round; ties are wrong.
-    bounds : (max_iter,)
-        The product of the normalizers so far: an upper bound of the error.
+    spaces, thresholds, alphas : (max_iter,) in round t rows of rank ``thresholds[t]`` or less in space ``spaces[t]``
+        get ``alphas[t]``.
+    errors : (max_iter,) the weighted share of preferences that are wrong after each round; ties are wrong.
+    bounds : (max_iter,) the product of the normalizers so far: an upper bound of the error.
     """
 
     spaces: np.ndarray
@@ -78,13 +74,10 @@ class Boosted:
 def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_ranks: int, max_iter: int) -> Boosted:
     """RankBoost on weighted preferences (Freund, Iyer, Schapire and Singer 2003).
 
-    Parameters
-    ----------
-    better, worse : (n_spaces, n_pairs) whole numbers from 1 to ``n_ranks``
-        The ranks of a pair's two rows in each space.
+    better, worse : (n_spaces, n_pairs) whole numbers from 1 to ``n_ranks``, the ranks of a pair's two rows in each
+        space.
     weight : (n_pairs,)
-    max_iter : int
-        Largest number of rounds; fewer if no threshold is better than chance.
+    max_iter : largest number of rounds; fewer if no threshold is better than chance.
 
     Four pairs of equal weight in one space; three are right at rank 3, one is wrong:
 
@@ -204,8 +197,7 @@ class RankBoostNeighbors(DocumentedEstimator):
 
         Parameters
         ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        X, Y : as in ``KeywordAnnotator.fit``.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a photographer: rows of a row's group are not in its order.
         """

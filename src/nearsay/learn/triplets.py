@@ -35,8 +35,6 @@ def near_triplets(
     A row alone in its class is no anchor, and a triplet never holds two identical rows of different classes: no metric
     separates them. Neither other row is of the group of the anchor.
 
-    Parameters
-    ----------
     X : (n_rows, n_features)
     labels : (n_rows,) number of each row's class; at least two classes
     groups : (n_rows,) numbers of groups, optional
@@ -115,11 +113,8 @@ def _lowest(lots: np.ndarray, most: int) -> np.ndarray:
 def triplet_shares(triplets: Triplets, labels: np.ndarray, class_distances: np.ndarray | None = None) -> np.ndarray:
     """The weight of each triplet, summing to 1: equal, or growing with the distance of its two classes.
 
-    Parameters
-    ----------
-    class_distances : (n_classes, n_classes) from 0 to 1, optional
-        Weights are proportional to one half plus the distance of the two classes, so that close
-        classes are separated too.
+    class_distances : (n_classes, n_classes) from 0 to 1, optional, weights are proportional to one half plus the
+        distance of the two classes, so that close classes are separated too.
 
     >>> triplets = Triplets(*np.array([[0, 0], [1, 1], [2, 3]]))
     >>> triplet_shares(triplets, np.array([0, 0, 1, 2]), np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]]))

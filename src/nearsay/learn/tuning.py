@@ -28,8 +28,6 @@ from nearsay.neighbors.index import nearest
 class TunedMetric:
     """The result of ``tune_metric``.
 
-    Attributes
-    ----------
     best_ : the best transformer, fitted: the learner with its best settings, the whitening that was tried before it,
         or, where nothing is better than the Euclidean distance, scikit-learn's ``FunctionTransformer()``, which leaves
         rows as they are
@@ -37,8 +35,8 @@ class TunedMetric:
     settings : its settings; of equally good ones the first in the table
     accuracy : share of validation rows that their neighbors classify correctly, with these settings
     euclidean : the same without any learned metric
-    table : one dict for "Euclidean", one for "WithinClassWhitening", and one for each setting, in the order of the grid
-        ``{"metric": name of the learner, "settings": {…}, "accuracy": …}``
+    table : one dict for "Euclidean", one for "WithinClassWhitening", and one for each setting, in the order of the
+        grid, ``{"metric": name of the learner, "settings": {…}, "accuracy": …}``
     """
 
     best_: Any

@@ -110,8 +110,6 @@ def pulling_metric(
     and C its covariance as Ledoit and Wolf shrink it, it is BBᵀ. Squared distances have
     the mean, over all pairs of rows, that they have in the metric ``like``.
 
-    Parameters
-    ----------
     labels : (n_rows,) the number of each row's class
     weights : (n_rows,) positive; 1 by default
 

@@ -99,5 +99,4 @@ def _at_every_setting(values: np.ndarray, starts: np.ndarray, order: np.ndarray)
     """The sum over queries of a value of their points, after each change in the order of settings."""
     steps = np.diff(values.astype(np.float64), prepend=0.0)
     steps[starts[:-1]] = values[starts[:-1]]
-    total: np.ndarray = np.cumsum(steps[order])
-    return total
+    return np.cumsum(steps[order])

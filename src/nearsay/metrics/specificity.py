@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from nearsay.decision.envelope import AccuracyCurve
     from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Definitions of the path of a node, for the similarity of two nodes.
-
 # Levels of information that differ by less than this are equal up to rounding.
 SAME_INFORMATION_DIGITS = 9
 
@@ -83,8 +81,6 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> np.nd
     The path of a node is the node and its ancestors, over all its parents, without the root. Unlike
     accuracy, a wrong breed of dog gets credit for the dog. Two roots score 1.
 
-    Parameters
-    ----------
     y_true, y_pred : (n,) names of nodes; it does not matter which is which.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy

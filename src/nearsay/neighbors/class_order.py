@@ -24,21 +24,16 @@ MEMBERS_OF_NEAREST = 16
 class NearestClasses:
     """For every query the classes by their nearest member, and how far their nearest members are.
 
-    Attributes
-    ----------
-    numbers : (n_queries, n_listed) int64
-        Class numbers, nearest first; equal distances by the row number of the nearest member. −1 fills up.
-    nearest : (n_queries, n_listed) float64
-        The distance of the nearest member of each of these classes; +inf where there is no class. Nothing
-        (0 columns) where only the order was asked for.
-    means : (n_queries, n_near, len(members)) float64
-        For the n_near = min(n_listed, 16) nearest classes, and for each number of ``members``: the mean distance
-        of so many nearest members, or of all where a class has fewer; +inf where there is no class. A member
-        that is farther than was looked counts as ``beyond``.
-    beyond : (n_queries,) float64
-        No member that is not listed lies nearer than this; +inf where all classes are listed.
-    members : tuple of int
-        How many nearest members the means are of, increasing.
+    numbers : (n_queries, n_listed) int64, class numbers, nearest first; equal distances by the row number of the
+        nearest member. −1 fills up.
+    nearest : (n_queries, n_listed) float64, the distance of the nearest member of each of these classes; +inf where
+        there is no class. Nothing (0 columns) where only the order was asked for.
+    means : (n_queries, n_near, len(members)) float64, for the n_near = min(n_listed, 16) nearest classes, and for each
+        number of ``members``: the mean distance of so many nearest members, or of all where a class has fewer; +inf
+        where there is no class. A member that is farther than was looked counts as ``beyond``.
+    beyond : (n_queries,) float64, no member that is not listed lies nearer than this; +inf where all classes are
+        listed.
+    members : how many nearest members the means are of, increasing.
     """
 
     numbers: np.ndarray
@@ -54,17 +49,6 @@ class NearestClasses:
             np.full((n_queries, n_listed), -1, np.int64),
             np.full((n_queries, n_listed if members else 0), np.inf),
             np.full((n_queries, min(n_listed, MEMBERS_OF_NEAREST), len(members)), np.inf),
-            np.full(n_queries, np.inf),
-            members,
-        )
-
-    @classmethod
-    def to_overwrite(cls, n_queries: int, n_listed: int, members: tuple[int, ...]) -> Self:
-        """The same uninitialized, for a caller that writes every number."""
-        return cls(
-            np.empty((n_queries, n_listed), np.int64),
-            np.empty((n_queries, n_listed if members else 0)),
-            np.empty((n_queries, min(n_listed, MEMBERS_OF_NEAREST), len(members))),
             np.full(n_queries, np.inf),
             members,
         )

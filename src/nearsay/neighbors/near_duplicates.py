@@ -44,8 +44,6 @@ def near_duplicate_groups(
     None where rows are not closer to each other than independent ones would be. Groups do not depend on the order of
     the rows.
 
-    Parameters
-    ----------
     X : rows that the metric compares.
     labels : (n_rows,) class numbers.
 

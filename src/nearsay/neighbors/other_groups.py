@@ -17,10 +17,7 @@ def nearest_of_other_groups(
 ) -> NeighborTable:
     """The ``k`` nearest rows that are not of the query's own group; −1 and +inf where there are fewer.
 
-    Parameters
-    ----------
-    nearest : function of (how many, numbers of queries)
-        Gives their nearest rows, as many as that or all there are.
+    nearest : function of (how many, numbers of queries), gives their nearest rows, as many as that or all there are.
     of_queries : (n_queries,) the group of each query.
     groups : (n_rows,) the group of each row that can be a neighbor, as numbers from 0.
 
@@ -39,12 +36,8 @@ def nearest_of_other_groups(
     for part in row_blocks(len(of_queries), row_bytes=32 * (k + int(sizes.max(initial=0)))):
         queries = by_size[part]
         table = nearest(k + int(sizes[queries].max()), queries)
-        same = (table.indices < 0) | (groups[table.indices] == of_queries[queries, None])
-        first = np.argsort(same, axis=1, kind="stable")[:, :k]
-        left = ~np.take_along_axis(same, first, axis=1)
-        query, place = queries[:, None], np.arange(first.shape[1])
-        indices[query, place] = np.where(left, np.take_along_axis(table.indices, first, axis=1), -1)
-        distances[query, place] = np.where(left, np.take_along_axis(table.distances, first, axis=1), np.inf)
+        left = table.without((table.indices < 0) | (groups[table.indices] == of_queries[queries, None]), k)
+        indices[queries, : left.n_neighbors], distances[queries, : left.n_neighbors] = left.indices, left.distances
     return NeighborTable(indices, distances)
 
 
@@ -54,8 +47,7 @@ def left_out(search: Any, k: int, rows: np.ndarray, groups: np.ndarray | None = 
     ``search`` is anything with ``leave_one_out(k, rows=…)``; without groups it is asked as it is.
     """
     if groups is None:
-        table: NeighborTable = search.leave_one_out(k, rows=rows)
-        return table
+        return search.leave_one_out(k, rows=rows)
     most = len(groups) - 1
     return nearest_of_other_groups(
         lambda n, some: search.leave_one_out(min(n, most), rows=rows[some]), groups[rows], groups, k

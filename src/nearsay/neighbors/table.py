@@ -64,6 +64,27 @@ class NeighborTable:
             raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} are too many.")
         return replace(self, indices=self.indices[:, :k], distances=self.distances[:, :k])
 
+    def without(self, gone: np.ndarray, k: int | None = None) -> NeighborTable:
+        """The first ``k`` neighbors left where some are ``gone`` (n_queries, n_neighbors); −1 and +inf fill up.
+
+        >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
+        >>> table.without(np.array([[False, True, False]])).indices
+        array([[ 3,  2, -1]])
+        """
+        first = np.argsort(gone, axis=1, kind="stable")[:, :k]
+        left = ~np.take_along_axis(gone, first, axis=1)
+        indices = np.where(left, np.take_along_axis(self.indices, first, axis=1), -1)
+        distances = np.where(left, np.take_along_axis(self.distances, first, axis=1), np.inf)
+        return replace(self, indices=indices, distances=distances)
+
+    def widened(self, k: int) -> NeighborTable:
+        """The table with at least ``k`` columns: −1 and +inf fill up."""
+        missing = ((0, 0), (0, max(k - self.n_neighbors, 0)))
+        if not missing[1][1]:
+            return self
+        indices = np.pad(self.indices, missing, constant_values=-1)
+        return replace(self, indices=indices, distances=np.pad(self.distances, missing, constant_values=np.inf))
+
     def graph(self, n_rows: int, *, distances: bool = False) -> csr_array:
         """A sparse (n_queries, n_rows) matrix: 1, or the distance, where a row is a query's neighbor.
 
@@ -87,18 +108,6 @@ class NeighborTable:
             tuple(view[lines] for view in self.further),
             None if self.model_log_p is None else self.model_log_p[lines],
         )
-
-
-def table_of(indices: np.ndarray, distances: np.ndarray) -> NeighborTable:
-    """A table without checks of its arrays: these would take a tenth of the shortest searches.
-
-    >>> table_of(np.array([[3, 1]]), np.array([[0.0, 0.5]]))
-    NeighborTable(indices=array([[3, 1]]), distances=array([[0. , 0.5]]))
-    """
-    table = object.__new__(NeighborTable)
-    known = vars(table)  # other fields have defaults in the class
-    known["indices"], known["distances"] = indices, distances
-    return table
 
 
 def joined(tables: Sequence[NeighborTable]) -> NeighborTable:

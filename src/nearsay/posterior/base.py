@@ -161,52 +161,6 @@ class Posterior(DocumentedEstimator, ABC):
         return p
 
 
-class GroupPosterior(Posterior):
-    """A posterior that takes several feature groups together; line i of every table is about the same item.
-
-    ``of_groups`` says whether tables are of feature groups, which measure different things, or of views of the
-    same rows; set before ``fit``.
-    """
-
-    of_groups: bool = False
-
-    @abstractmethod
-    def fit_groups(
-        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
-    ) -> Self:
-        """``fit``, from the tables of all groups."""
-
-    @abstractmethod
-    def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
-        """``proba``, from the tables of all groups."""
-
-    @abstractmethod
-    def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
-        """``leave_one_out_proba``, from the tables of all groups."""
-
-    @abstractmethod
-    def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
-        """``p`` of rows that are training rows too, each as if its class had one row less."""
-
-    def fit_and_leave_out(
-        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """``fit_groups``, and the probabilities of the same cases, a fold at a time, by what other folds taught.
-
-        Gives lines and their probabilities (n_lines, n_classes). A posterior that can use the features of a case in
-        every fold computes them once.
-        """
-        self.fit_groups(tables, labels, n_classes, rows)
-        for rest, fold in splits(labels[rows], n_folds, self.groups_of(rows)):
-            others = copy(self)
-            others.fit_groups([table[rest] for table in tables], labels, n_classes, rows[rest])
-            yield fold, others.proba_groups([table[fold] for table in tables])
-
-    @abstractmethod
-    def log_odds(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
-
-
 def check_past_cases_and_failure(max_past_cases: Any, model_failure: Any) -> None:
     """Say what is wrong with two parameters that most posteriors have.
 

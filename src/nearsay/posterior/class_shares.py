@@ -21,13 +21,9 @@ STILL = 1e-9
 class ClassShares:
     """The estimated shares of the classes among some queries.
 
-    Attributes
-    ----------
     classes : (n_classes,) labels.
     shares, frequencies : (n_classes,) among the queries, and in the probabilities they were estimated from.
-    p_value : float
-        How often queries with the same frequencies would differ as clearly: of the likelihood ratio.
-    n_queries : int
+    p_value : how often queries with the same frequencies would differ as clearly: of the likelihood ratio.
 
     >>> p = np.tile([[0.5, 0.5], [0.8, 0.2]], (50, 1))
     >>> estimated = estimated_shares(p, np.array([0.5, 0.5]), np.array(["fake", "real"]))

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.core.arrays import places_among
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_flag, with_hints
-from nearsay.data.rows import as_groups, as_ids
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import Metric, as_distance
 from nearsay.encode.encoded_table import EncodedTable
@@ -21,7 +20,6 @@ from nearsay.posterior.choice.candidate_views import is_auto_metric
 from nearsay.posterior.choice.fit_checks import (
     check_answering,
     check_beside,
-    check_n_neighbors,
     checked_items,
     checked_items_and_labels,
     checked_metric,
@@ -29,24 +27,13 @@ from nearsay.posterior.choice.fit_checks import (
     table_to_encode,
 )
 from nearsay.posterior.choice.fitting import FitOptions, is_precomputed
-from nearsay.posterior.choice.nested import fit_nested
-from nearsay.posterior.choice.row_groups import (
-    are_automatic,
-    automatic_groups,
-    checked_validation,
-    groups_together,
-    items_together,
-    labels_together,
-    warn_of_near_duplicates,
-    weights_together,
-)
+from nearsay.posterior.choice.row_groups import automatic_groups, checked_validation, items_together, labels_together
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.methods.custom_posterior import PosteriorLike
-from nearsay.posterior.methods.named import Auto, PosteriorName, is_auto
+from nearsay.posterior.methods.named import Auto, PosteriorName
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
 from nearsay.posterior.priors import PriorsLike
-from nearsay.posterior.row_weights import GivenRows, rows_that_count
-from nearsay.posterior.views.model_beside import held_out_of_each, held_out_of_rows, named_models
+from nearsay.posterior.views.model_beside import held_out_of_each, named_models
 from nearsay.search.choose import SearchBackend
 
 AutoMetric: TypeAlias = Literal["auto", "auto-large-margin"]
@@ -253,31 +240,20 @@ class NeighborClassifier(NeighborEstimator):
         if self.table_ is not None:
             self.table_.name_columns(self)
             options = replace(options, blocks=self.table_.encoder.blocks_)
-        automatic, n_rows = are_automatic(groups), len(y)
-        groups = None if automatic else as_groups(groups, n_rows)
+        n_rows = len(y)
         if validation is not None:
             X, y = self._with_validation(distance, X, y, *checked_validation(validation))
-        ids, fresh = as_ids(ids, len(y)), np.arange(len(y)) >= n_rows
-        sample_weight = weights_together(sample_weight, n_rows, len(y) - n_rows)
-        groups = groups_together(groups, fresh)
-        held, weights = rows_that_count(sample_weight, len(y))
-        held_out = None if beside_proba is None else held_out_of_each(self.beside, beside_proba)
-        given, rows, others = y, X, None
-        if held is not None:
-            rows, others = (options.take(X, some, held) for some in (held, np.setdiff1d(np.arange(len(y)), held)))
-            y, fresh = y[held], fresh[held]
-            groups = None if groups is None else groups[held]
-            held_out = held_out_of_rows(held_out, held, len(given))
-        if not is_auto(self.n_neighbors):
-            check_n_neighbors(self.n_neighbors, len(y))
-        classes, labels = np.unique(y, return_inverse=True)
-        if automatic:
-            groups = groups_together(automatic_groups(options, rows, labels), fresh)
-        self.model_ = fit_nested(options, rows, labels, classes, weights, held_out, groups)
-        of_given = labels if held is None else places_among(classes, given)
-        self.rows_ = GivenRows(of_given, ids, held, others).with_groups(groups)
-        if automatic and groups is not None and validation is None:
-            warn_of_near_duplicates(self.model_.views.views[0].labeled_, self.n_neighbors_)
+        self._fit_given(
+            options,
+            X,
+            y,
+            sample_weight,
+            groups,
+            ids,
+            n_rows=n_rows,
+            near_duplicates=partial(automatic_groups, options),
+            held_out=None if beside_proba is None else held_out_of_each(self.beside, beside_proba),
+        )
         return self
 
     def _with_validation(

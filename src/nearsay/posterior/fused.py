@@ -11,33 +11,19 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.core.arrays import places_among
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_choice
 from nearsay.core.validation import checked_rows, checked_rows_and_labels
-from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
 from nearsay.neighbors.near_duplicates import near_duplicate_groups
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.choice.fit_checks import check_n_neighbors
-from nearsay.posterior.choice.nested import fit_nested
-from nearsay.posterior.choice.row_groups import (
-    are_automatic,
-    checked_validation,
-    groups_together,
-    items_together,
-    labels_together,
-    warn_of_near_duplicates,
-    weights_together,
-)
+from nearsay.posterior.choice.row_groups import checked_validation, items_together, labels_together
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import EvidenceList
 from nearsay.posterior.evidence.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fused_model import FUSIONS, FusedModel, FusedOptions
 from nearsay.posterior.methods.fusion import Fusion
-from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.neighbor_estimator import ModelEstimator
-from nearsay.posterior.row_weights import GivenRows, rows_that_count
 from nearsay.posterior.views.feature_group import View
 
 EXPONENTS = ("learned",)
@@ -149,40 +135,26 @@ class FusedClassifier(ModelEstimator):
         of_each = fit_options(estimator)
         X, given = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views check the rest
         check_classification_targets(given)
-        automatic, n_rows = are_automatic(groups), len(given)
-        groups = None if automatic else as_groups(groups, n_rows)
+        n_rows = len(given)
         if validation is not None:
             more, of_more = checked_validation(validation)
             X = items_together(X, checked_rows(self, more, finite=False, reset=False))
             given = labels_together(given, of_more)
-        ids, fresh = as_ids(ids, len(given)), np.arange(len(given)) >= n_rows
-        held, weights = rows_that_count(weights_together(sample_weight, n_rows, len(given) - n_rows), len(given))
-        rows, y = (X, given) if held is None else (X[held], given[held])
-        if not is_auto(estimator.n_neighbors):
-            check_n_neighbors(estimator.n_neighbors, len(y))
-        classes, labels = np.unique(y, return_inverse=True)
         of_columns = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
-        _warn_of_empty_rows(rows, of_columns)
+        _warn_of_empty_rows(X, of_columns)
         options = FusedOptions(of_each, of_columns, self.exponents, self.fusion)
-        groups = groups_together(groups, fresh)
-        groups = groups if groups is None or held is None else groups[held]
-        if automatic:
-            near = near_duplicate_groups(_standardized(rows), labels, n_jobs=self.n_jobs)
-            groups = groups_together(near, fresh if held is None else fresh[held])
-        self.model_ = fit_nested(options, rows, labels, classes, weights, groups=groups)  # type: ignore[assignment]
-        self.rows_ = GivenRows(labels, ids).with_groups(groups)
-        if held is not None:
-            of_given = places_among(classes, given)
-            self.rows_ = GivenRows(of_given, ids, held, np.delete(X, held, axis=0)).with_groups(groups)
-        if automatic and groups is not None and validation is None:
-            warn_of_near_duplicates(self.views_[0].labeled_, self.n_neighbors_)
+        self._fit_given(
+            options, X, given, sample_weight, groups, ids, n_rows=n_rows, near_duplicates=self._near_duplicates
+        )
         return self
+
+    def _near_duplicates(self, X: np.ndarray, labels: np.ndarray) -> np.ndarray | None:
+        return near_duplicate_groups(_standardized(X), labels, n_jobs=self.n_jobs)
 
     @property
     def views_(self) -> list[View]:
         """The groups that are used, each with its metric."""
-        views: list[View] = self.model_.views.views
-        return views
+        return self.model_.views.views
 
     @property
     def exponents_(self) -> np.ndarray:
@@ -192,8 +164,7 @@ class FusedClassifier(ModelEstimator):
     @property
     def posterior_(self) -> Fusion:
         """The fitted posteriors of all groups."""
-        fusion: Fusion = self.model_.posterior
-        return fusion
+        return self.model_.posterior
 
     @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
@@ -302,8 +273,7 @@ def _standardized(X: np.ndarray) -> np.ndarray:
     n_known = np.count_nonzero(~np.isnan(X), axis=0)
     centered = np.nan_to_num(X - np.nansum(X, axis=0) / np.maximum(n_known, 1))
     spread = centered.std(axis=0)
-    standardized: np.ndarray = centered / np.where(spread > 0, spread, 1.0)
-    return standardized
+    return centered / np.where(spread > 0, spread, 1.0)
 
 
 def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:

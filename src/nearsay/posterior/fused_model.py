@@ -13,7 +13,7 @@ from nearsay.core.arrays import evenly, row_blocks
 from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior, judged_among
+from nearsay.posterior.base import Posterior, judged_among
 from nearsay.posterior.choice.candidate_views import is_auto_metric, views_to_try
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
 from nearsay.posterior.choice.fitting import FitOptions
@@ -27,10 +27,11 @@ from nearsay.posterior.choice.model_choice import (
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, log_frequencies
-from nearsay.posterior.row_weights import RowWeights
+from nearsay.posterior.row_weights import RowWeights, TrainingRows
 from nearsay.posterior.views.feature_group import View, present
 from nearsay.posterior.views.joint_view import JointView
 from nearsay.posterior.views.model_beside import FEWEST_ROWS
@@ -67,10 +68,6 @@ class GroupViews:
 class FusedModel(FittedModel):
     """A ``FittedModel`` of several feature groups, whose tables are lists, one table for each view.
 
-    Attributes
-    ----------
-    views : GroupViews
-    posterior : Fusion
     judged : (n_judged,) numbers of the rows that were asked about the others; None for all.
     """
 
@@ -111,8 +108,7 @@ class FusedModel(FittedModel):
             log_frequencies(view.labeled_.labels, n_classes, None if self.weights is None else self.weights[view.rows_])
             for view in self.views.views
         ]
-        brought: np.ndarray = (has_group * self.posterior.exponents_) @ np.stack(of_groups)
-        return brought
+        return (has_group * self.posterior.exponents_) @ np.stack(of_groups)
 
     def _left_out_by_this(self, at_once: int | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         tables: Any = self.leave_one_out(self.judged)  # type: ignore[arg-type]
@@ -134,29 +130,19 @@ class FusedModel(FittedModel):
         self._put_in_nested(p, rows)
         return records_of_answers(p, self.labels, rows, self.priors, self.weights)
 
-    def answers_over(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        weights: RowWeights | None,
-        rows: np.ndarray,
-        groups: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X."""
-        views = GroupViews([view.over(X, labels, len(self.classes), groups) for view in self.views.views])
-        fusion = self.posterior.over(labels, views.has_class, weights)
-        model = replace(self, views=views, labels=labels, weights=weights, posterior=fusion)
+    def answers_over(self, given: TrainingRows, rows: np.ndarray) -> np.ndarray:
+        labels, n_classes = given.labels, len(self.classes)
+        views = GroupViews([view.over(given.X, labels, n_classes, given.groups) for view in self.views.views])
+        fusion = self.posterior.over(labels, views.has_class, given.weights)
+        model = replace(self, views=views, labels=labels, weights=given.weights, posterior=fusion)
         tables = model.leave_one_out(rows)
-        p: np.ndarray = model.settled(fusion.proba_without(tables, rows), tables)
-        return p
+        return model.settled(fusion.proba_without(tables, rows), tables)
 
 
 @dataclass(frozen=True)
 class FusedOptions:
     """What a fused model is fitted with.
 
-    Attributes
-    ----------
     of_each : FitOptions of every group; ``metric`` may be a list.
     groups : {name: columns}
     exponents : as in ``Fusion``.
@@ -187,31 +173,22 @@ class FusedOptions:
         """Some of the rows."""
         return np.asarray(X[rows])
 
-    def _joint_view(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None,
-        groups: np.ndarray | None,
-    ) -> JointView | None:
+    def _joint_view(self, given: TrainingRows) -> JointView | None:
         """What a classifier of all columns learns from the rows that lack none; None where it has no say.
 
         It needs a row of every class; where too few are complete, groups alone answer.
         """
         if self.fusion != "pool" or len(self.groups) < 2 or not is_auto(self.of_each.posterior):
             return None
-        columns = _union(self.groups, X.shape[1])
-        rows, numbers = present(X, columns)
-        if len(rows) < FEWEST_ROWS or len(np.unique(labels[numbers])) < len(classes):
+        columns = _union(self.groups, given.X.shape[1])
+        rows, numbers = present(given.X, columns)
+        if len(rows) < FEWEST_ROWS or len(np.unique(given.labels[numbers])) < len(given.classes):
             return None
-        some = None if weights is None else weights[numbers]
-        of_groups = None if groups is None else groups[numbers]
         options = self.of_each
         if isinstance(options.metric, list):
             options = replace(options, metric=options.metric[0])
-        model = options.fit(rows, labels[numbers], classes, some, None, of_groups)
-        return JointView(columns, model.past, len(X), numbers)
+        model = options.fit(given.some(rows, numbers))
+        return JointView(columns, model.past, len(given.X), numbers)
 
     def _posteriors(
         self, weights: RowWeights | None, groups: np.ndarray | None, *, of_groups: bool
@@ -222,28 +199,22 @@ class FusedOptions:
         )
         if self.fusion == "pool":
             return posteriors
-        factors = {name: make for name, make in posteriors.items() if not isinstance(make(), GroupPosterior)}
+        factors = {name: make for name, make in posteriors.items() if not isinstance(make(), Pooled)}
         if not factors:
             raise InputError('The posterior "pooled" takes all feature groups at once. Pass fusion="pool".')
         return factors
 
-    def fit(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None = None,
-        beside_proba: Sequence[Any] | None = None,
-        groups: np.ndarray | None = None,
-    ) -> FusedModel:
-        """Learn from rows that all count, and their class numbers."""
+    def fit(self, given: TrainingRows) -> FusedModel:
+        """Learn from rows that all count."""
+        X, labels, classes = given.X, given.labels, given.classes
+        weights, groups = given.weights, given.groups
         options, n_classes = self.of_each, len(classes)
         distances = options.metric if isinstance(options.metric, list) else [options.metric]
         views = views_to_try(self.groups, distances, options.search, X, labels, n_classes, n_jobs=options.n_jobs)
         if groups is not None:
             for view in views.values():
                 view.leave_out_groups(groups)
-        joint = self._joint_view(X, labels, classes, weights, groups)
+        joint = self._joint_view(given)
         if joint is not None:
             views = {JOINT: joint, **views}
         posteriors = self._posteriors(weights, groups, of_groups=joint is None)

@@ -9,39 +9,30 @@ A classifier holds one, and adds how rows are given and handed out.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior
 from nearsay.posterior.evidence.evidence import Evidence, evidence
 from nearsay.posterior.evidence.model_answers import model_answers
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.named import name_of
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
 from nearsay.posterior.priors import Priors
-from nearsay.posterior.row_weights import GivenRows, RowWeights
-from nearsay.posterior.views.model_beside import stacked_models
-from nearsay.posterior.views.views import with_further
+from nearsay.posterior.row_weights import GivenRows, RowWeights, TrainingRows
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
 
 # So many of the forest's neighbors are shown, or as many as are shown otherwise.
 FEWEST_OF_FOREST = 5
-
-
-class NestedAnswers(Protocol):
-    """Answers to past cases by models that were chosen and learned without them."""
-
-    @property
-    def answers(self) -> Sequence[tuple[np.ndarray, np.ndarray]]: ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,7 +72,7 @@ class FittedModel:
     priors: Priors | None = None
     order: np.ndarray | None = None
     rows_by_k: Mapping[int, np.ndarray] = field(default_factory=dict)
-    nested: NestedAnswers | None = None
+    nested: Any = None
     k_curve: Any = None
     choices: Any = None
     summary: Any = None
@@ -90,13 +81,11 @@ class FittedModel:
 
     def query(self, X: Any) -> NeighborTable:
         """The neighbors of queries that were checked."""
-        table: NeighborTable = self.views.query(X, self.n_neighbors, self.members)
-        return table
+        return self.views.query(X, self.n_neighbors, self.members)
 
     def leave_one_out(self, rows: np.ndarray) -> NeighborTable:
         """The neighbors of some rows among the others."""
-        table: NeighborTable = self.views.leave_one_out(self.n_neighbors, self.members, rows)
-        return table
+        return self.views.leave_one_out(self.n_neighbors, self.members, rows)
 
     # ------------------------------------------------------------ probabilities
 
@@ -233,10 +222,7 @@ class FittedModel:
         if not self.posterior.needs_past_cases:
             return None, None
         every_row = not self.posterior.takes_rows
-        cases: tuple[NeighborTable, np.ndarray | None] = self.past.judged(
-            self.n_neighbors, self.members, every_row=every_row
-        )
-        return cases
+        return self.past.judged(self.n_neighbors, self.members, every_row=every_row)
 
     def _put_in_other_choices(self, p: np.ndarray, rows: np.ndarray | None, *, recorded: bool = False) -> None:
         """Replace, in place, the answers to past cases for which other settings are chosen without them.
@@ -264,30 +250,16 @@ class FittedModel:
         for others, of_others in self.nested.answers if self.nested is not None else ():
             put_in(p, rows, others, of_others)
 
-    def answers_over(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        weights: RowWeights | None,
-        rows: np.ndarray,
-        groups: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Probabilities of ``rows`` of X, which this model was fitted without, each answered by all other rows of X.
-
-        With ``groups``, by all rows of other groups.
-        """
-        views = [view.over(X, labels, len(self.classes), groups) for view in self.views.views]
-        tables = [
-            view.past_cases(1 if number else self.n_neighbors, self.members, rows) for number, view in enumerate(views)
-        ]
-        table = tables[0]
-        if table.classes is not None:
-            table = with_further(tables, stacked_models([model.log_proba(X[rows]) for model in self.views.models]))
+    def answers_over(self, given: TrainingRows, rows: np.ndarray) -> np.ndarray:
+        """Probabilities of ``rows``, which this model was fitted without, each answered by all rows of other groups."""
+        labels = given.labels
+        views = self.views.over(given.X, labels, len(self.classes), given.groups)
+        table = views.leave_one_out(self.n_neighbors, self.members, rows)
         posterior = copy(self.posterior)
-        posterior.weights = weights
+        posterior.weights = given.weights
         posterior = posterior.over(labels, len(self.classes), np.arange(len(labels)))
         p = posterior.proba(table)
-        if isinstance(posterior, GroupPosterior):
+        if isinstance(posterior, Pooled):
             p = posterior.without_the_case(p, [table], rows)
         return replace(self, posterior=posterior, labels=labels).settled(p, table)
 
@@ -295,8 +267,7 @@ class FittedModel:
 
     def novelty_of(self, table: NeighborTable, p: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
         """How unusual each query is: (n_queries,); with ``classes``, among rows of the class of each."""
-        novelty: np.ndarray = self.novelty.of(table, p.max(axis=1), past_sureness=self.past_sureness, classes=classes)
-        return novelty
+        return self.novelty.of(table, p.max(axis=1), past_sureness=self.past_sureness, classes=classes)
 
     def past_sureness(self) -> np.ndarray:
         """The largest probability of each row that is sampled for novelty, answered by the others."""
@@ -305,8 +276,7 @@ class FittedModel:
 
     def forest_neighbors(self, X: Any) -> NeighborTable | None:
         """As many rows as are shown whose votes the forest's answers are made of; None without a forest."""
-        neighbors: NeighborTable | None = self.views.forest_neighbors(X, max(self.n_neighbors, FEWEST_OF_FOREST))
-        return neighbors
+        return self.views.forest_neighbors(X, max(self.n_neighbors, FEWEST_OF_FOREST))
 
     def evidence(
         self,
@@ -348,5 +318,4 @@ class FittedModel:
 def _contested(on_gpu: Any) -> np.ndarray:
     """Numbers of the queries for which several classes are equally probable."""
     several = (on_gpu == on_gpu.amax(dim=1, keepdim=True)).sum(dim=1) > 1
-    queries: np.ndarray = several.nonzero()[:, 0].cpu().numpy()
-    return queries
+    return several.nonzero()[:, 0].cpu().numpy()

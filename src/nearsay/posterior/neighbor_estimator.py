@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -9,20 +10,33 @@ from scipy.sparse import csr_array
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.core.arrays import places_among
 from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import in_jobs
 from nearsay.core.settings import check_choice
+from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FRESH
+from nearsay.posterior.choice.fit_checks import check_n_neighbors
+from nearsay.posterior.choice.fitting import FitOptions
+from nearsay.posterior.choice.row_groups import (
+    are_automatic,
+    groups_together,
+    warn_of_near_duplicates,
+    weights_together,
+)
 from nearsay.posterior.class_shares import ClassShares, estimated_shares
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.evidence.label_scores import LabelScores
 from nearsay.posterior.evidence.shift import RATE, ShiftTest, shift_test
+from nearsay.posterior.fused_model import FusedOptions
 from nearsay.posterior.methods.custom_posterior import CustomPosterior
+from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
+from nearsay.posterior.nested import fit_nested
 from nearsay.posterior.priors import log_frequencies
-from nearsay.posterior.row_weights import GivenRows
+from nearsay.posterior.row_weights import GivenRows, TrainingRows, held_out_of_rows, rows_that_count
 
 
 class ModelEstimator(ClassifierMixin, DocumentedEstimator):
@@ -74,6 +88,50 @@ class ModelEstimator(ClassifierMixin, DocumentedEstimator):
         """What each view and model cost in seconds, and brought: the log loss of past cases with and without it."""
         return _if_any(self.model_.summary, "Nothing was left open, so that no member of a pool was judged.")
 
+    def _fit_given(
+        self,
+        options: FitOptions | FusedOptions,
+        X: Any,
+        y: np.ndarray,
+        sample_weight: Any,
+        groups: Any,
+        ids: Any,
+        *,
+        n_rows: int | None = None,
+        near_duplicates: Callable[[Any, np.ndarray], np.ndarray | None] | None = None,
+        held_out: list[Any] | None = None,
+    ) -> None:
+        """Fit the model to the rows that have a weight; those behind the first ``n_rows`` are validation rows.
+
+        ``near_duplicates`` finds the groups of rows with such class numbers, where ``groups`` leaves that open.
+        """
+        n_rows = len(y) if n_rows is None else n_rows
+        finds = are_automatic(groups)
+        fresh = np.arange(len(y)) >= n_rows
+        groups, ids = None if finds else as_groups(groups, n_rows), as_ids(ids, len(y))
+        held, weights = rows_that_count(weights_together(sample_weight, n_rows, len(y) - n_rows), len(y))
+        groups = groups_together(groups, fresh)
+        rows, of_rows, others = X, y, None
+        if held is not None:
+            rows, others = self._held_and_others(options, X, held)
+            of_rows, fresh = y[held], fresh[held]
+            groups = None if groups is None else groups[held]
+            held_out = held_out_of_rows(held_out, held, len(y))
+        if not is_auto(options.n_neighbors):
+            check_n_neighbors(options.n_neighbors, len(of_rows))
+        classes, labels = np.unique(of_rows, return_inverse=True)
+        if finds and near_duplicates is not None:
+            groups = groups_together(near_duplicates(rows, labels), fresh)
+        self.model_ = fit_nested(options, TrainingRows(rows, labels, classes, weights, held_out, groups))
+        of_given = labels if held is None else places_among(classes, y)
+        self.rows_ = GivenRows(of_given, ids, held, others).with_groups(groups)
+        if finds and groups is not None and n_rows == len(y):
+            warn_of_near_duplicates(self.model_.views.views[0].labeled_, self.n_neighbors_)
+
+    def _held_and_others(self, options: FitOptions | FusedOptions, X: Any, held: np.ndarray) -> tuple[Any, Any]:
+        """The rows of X that are held, and the other rows, as ``GivenRows`` has them."""
+        return options.take(X, held, held), options.take(X, np.setdiff1d(np.arange(len(X)), held), held)
+
     def validation_proba(self) -> np.ndarray:
         """Probabilities (n_validation, n_classes) of the validation rows, each answered by the training rows alone.
 
@@ -93,8 +151,7 @@ class ModelEstimator(ClassifierMixin, DocumentedEstimator):
         return self.rows_.proba_of_each(model.left_out_proba(), lambda X: model.proba(model.query(X)))
 
     def _names(self, numbers: np.ndarray) -> np.ndarray:
-        names: np.ndarray = self.classes_[numbers]
-        return names
+        return self.classes_[numbers]
 
 
 class NeighborEstimator(ModelEstimator):

@@ -25,8 +25,6 @@ PriorsLike: TypeAlias = Literal["uniform"] | Mapping[Any, float] | ArrayLike | N
 class Priors:
     """How often each class is expected, and how often it is among the training rows.
 
-    Attributes
-    ----------
     log_priors, log_frequencies : (n_classes,) natural logs of shares that sum to 1.
 
     >>> priors = Priors.of("uniform", np.array(["fake", "real"]), labels=np.array([0, 1, 1, 1]))
@@ -64,8 +62,7 @@ class Priors:
 
     def case_weights(self, truth: np.ndarray) -> np.ndarray:
         """How often past cases of these classes are to be counted, to be as frequent as the priors say."""
-        weights: np.ndarray = np.exp(self.log_priors - self.log_frequencies)[truth]
-        return weights
+        return np.exp(self.log_priors - self.log_frequencies)[truth]
 
 
 def log_frequencies(labels: np.ndarray, n_classes: int, weights: RowWeights | None = None) -> np.ndarray:
@@ -74,8 +71,7 @@ def log_frequencies(labels: np.ndarray, n_classes: int, weights: RowWeights | No
     Where rows have weights, it is the share of these.
     """
     counts = np.bincount(labels, None if weights is None else weights.values, minlength=n_classes)
-    logs: np.ndarray = np.log(np.where(counts > 0, counts, counts.sum()) / (counts.sum() or 1))
-    return logs
+    return np.log(np.where(counts > 0, counts, counts.sum()) / (counts.sum() or 1))
 
 
 def _shares(given: Any, classes: np.ndarray) -> np.ndarray:

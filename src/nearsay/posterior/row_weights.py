@@ -6,11 +6,12 @@ sample_weight ──► rows of weight 0: left aside, as if they had not been gi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from nearsay.core.arrays import check_sample_weight
 from nearsay.neighbors.table import NeighborTable
@@ -52,8 +53,7 @@ class RowWeights:
     @property
     def relative(self) -> np.ndarray:
         """The weights with a mean of 1."""
-        relative: np.ndarray = self.in_rows(self.values)
-        return relative
+        return self.in_rows(self.values)
 
     def in_rows(self, sums: Any) -> Any:
         """How many rows of the usual weight some sums of weights stand for.
@@ -95,13 +95,44 @@ def rows_that_count(sample_weight: Any, n_rows: int) -> tuple[np.ndarray | None,
 
 
 @dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """The rows that a model is fitted to: all of them count.
+
+    X : rows, or distances between them, or ``ShardedRows``.
+    labels : (n_rows,) class numbers.
+    classes : (n_classes,) labels by class number.
+    beside_proba : for each companion model what it says of these rows, or None for one that is to be fitted.
+    groups : (n_rows,) int, or None; rows of one group are never asked about each other.
+    """
+
+    X: Any
+    labels: np.ndarray
+    classes: np.ndarray
+    weights: RowWeights | None = None
+    beside_proba: Sequence[Any] | None = None
+    groups: np.ndarray | None = None
+
+    def some(self, X: Any, rows: np.ndarray) -> TrainingRows:
+        """Some of the rows, whose part of X is given."""
+        weights = None if self.weights is None else self.weights[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        held_out = held_out_of_rows(self.beside_proba, rows, len(self.labels))
+        return TrainingRows(X, self.labels[rows], self.classes, weights, held_out, groups)
+
+
+def held_out_of_rows(held_out: Sequence[Any] | None, rows: np.ndarray, n_rows: int) -> list[Any] | None:
+    """The same probabilities of some rows; what has another number of rows stays, for ``fit`` to refuse."""
+    if held_out is None:
+        return None
+    return [p if p is None or len(p) != n_rows else _safe_indexing(p, rows) for p in held_out]
+
+
+@dataclass(frozen=True, eq=False)
 class GivenRows:
     """The rows that ``fit`` was given, of which a model holds those with a weight above 0.
 
     A model numbers the rows it holds; ``labels``, ``ids`` and everything that is handed out go by the numbers in X.
 
-    Attributes
-    ----------
     labels : (n_given,) class numbers; −1 where all rows of the class have weight 0.
     ids : (n_given,) names of the rows, or None.
     held : (n_rows,) numbers in X of the rows held; None for all.

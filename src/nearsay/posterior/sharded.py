@@ -20,25 +20,21 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.core.arrays import places_among, row_blocks, rows_within
+from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.core.parallel import in_jobs
 from nearsay.core.validation import checked_labels
-from nearsay.data.rows import as_groups, as_ids
 from nearsay.errors import InputError
 from nearsay.neighbors.sharded.shard_search import NO_ROWS
 from nearsay.neighbors.sharded.sharded_index import ANSWER_BYTES, MEMORY, LabeledShards, Progress, ShardedIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.choice.fit_checks import check_n_neighbors, checked_items
-from nearsay.posterior.choice.nested import fit_nested
+from nearsay.posterior.choice.fit_checks import checked_items
 from nearsay.posterior.choice.row_groups import are_automatic
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.label_scores import LabelScores, odds_against_rival
-from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.methods.past_case_table import Tabulated
 from nearsay.posterior.neighbor_estimator import NeighborEstimator
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, possible_members
-from nearsay.posterior.row_weights import GivenRows, rows_that_count
-from nearsay.posterior.views.model_beside import held_out_of_each, held_out_of_rows
+from nearsay.posterior.views.model_beside import held_out_of_each
 from nearsay.search.shards import ShardedRows
 
 
@@ -131,21 +127,10 @@ class ShardedClassifier(NeighborEstimator):
                 'groups="auto" compares all rows with each other in memory, and these lie in shards. Pass a number or a'
                 " name for each row."
             )
-        groups, ids = as_groups(groups, len(y)), as_ids(ids, len(y))
         self.n_features_in_ = given.n_columns
         if len(given.removed):
             sample_weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, float)
             sample_weight[given.removed] = 0.0
-        held, weights = rows_that_count(sample_weight, len(y))
-        held_out = None if beside_proba is None else held_out_of_each(estimator.beside, beside_proba)
-        rows, of_rows = given, y
-        if held is not None:
-            rows, of_rows = given.without(np.setdiff1d(np.arange(len(y)), held)).renumbered(), y[held]
-            held_out = held_out_of_rows(held_out, held, len(y))
-            groups = None if groups is None else groups[held]
-        if not is_auto(options.n_neighbors):
-            check_n_neighbors(options.n_neighbors, len(of_rows))
-        classes, labels = np.unique(of_rows, return_inverse=True)
         index = ShardedIndex(
             "euclidean",
             self.search,
@@ -155,11 +140,13 @@ class ShardedClassifier(NeighborEstimator):
             memory=self.memory,
             on_progress=self.on_progress,
         )
-        self.model_ = fit_nested(replace(options, shards=index), rows, labels, classes, weights, held_out, groups)
-        of_given = labels if held is None else places_among(classes, y)
-        self.rows_ = GivenRows(of_given, ids, held).with_groups(groups)
+        held_out = None if beside_proba is None else held_out_of_each(estimator.beside, beside_proba)
+        self._fit_given(replace(options, shards=index), given, y, sample_weight, groups, ids, held_out=held_out)
         self.shards_ = given
         return self
+
+    def _held_and_others(self, options: Any, X: ShardedRows, held: np.ndarray) -> tuple[ShardedRows, None]:
+        return X.without(np.setdiff1d(np.arange(len(X)), held)).renumbered(), None
 
     def opened(self, X: Any) -> ShardedRows:
         """The rows that ``fit`` takes: what was opened, or files to be opened."""
@@ -173,8 +160,7 @@ class ShardedClassifier(NeighborEstimator):
     def left_out_numbers(self) -> np.ndarray:
         """Numbers of the rows that ``left_out_blocks`` answers, in order: all but those that are removed."""
         check_is_fitted(self)
-        numbers: np.ndarray = self.shards_.live_numbers
-        return numbers
+        return self.shards_.live_numbers
 
     def left_out_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities) of all rows, each answered by the others, never all in memory.

@@ -22,8 +22,7 @@ def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
     >>> neighbor_labels(table, np.array([7, 8, 9]))
     array([[ 9,  7, -1]])
     """
-    classes: np.ndarray = np.where(table.indices >= 0, labels[table.indices], -1)
-    return classes
+    return np.where(table.indices >= 0, labels[table.indices], -1)
 
 
 def count_votes(classes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> np.ndarray:
@@ -49,13 +48,9 @@ def winners(
     Each query is decided by its own row of ``scores`` and of ``table`` alone,
     so neither the order nor the number of queries matters.
 
-    Parameters
-    ----------
-    scores : (n_queries, n_classes)
-        Votes or probabilities.
+    scores : (n_queries, n_classes) votes or probabilities.
     tie_break : one of TIE_RULES
-    seed : int
-        What "random" starts from.
+    seed : what "random" starts from.
 
     >>> table = NeighborTable(np.array([[2, 0, 1, 3]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
     >>> labels = np.array([0, 0, 1, 1])
@@ -81,8 +76,7 @@ def lift(scores: np.ndarray, best: np.ndarray) -> None:
 
 
 def _first_class(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
-    first: np.ndarray = tied.argmax(axis=1)
-    return first
+    return tied.argmax(axis=1)
 
 
 def _nearest_neighbor(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
@@ -90,14 +84,12 @@ def _nearest_neighbor(tied: np.ndarray, table: NeighborTable, labels: np.ndarray
     query = np.arange(len(classes))
     is_tied = (classes >= 0) & tied[query[:, None], classes]
     # A posterior may put classes first that no neighbor has; class order is all that is left then.
-    chosen: np.ndarray = np.where(is_tied.any(axis=1), classes[query, is_tied.argmax(axis=1)], tied.argmax(axis=1))
-    return chosen
+    return np.where(is_tied.any(axis=1), classes[query, is_tied.argmax(axis=1)], tied.argmax(axis=1))
 
 
 def _drawn_by_lot(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
     lots = lot(neighborhood_numbers(table, seed)[:, -1:], np.arange(tied.shape[1]).astype(np.uint64))
-    drawn: np.ndarray = np.where(tied, lots, np.iinfo(np.uint64).max).argmin(axis=1)
-    return drawn
+    return np.where(tied, lots, np.iinfo(np.uint64).max).argmin(axis=1)
 
 
 TIE_RULES: dict[str, Callable[[np.ndarray, NeighborTable, np.ndarray, int], np.ndarray]] = {

@@ -15,8 +15,14 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.pool import log_linear
-from nearsay.posterior.methods.pool.failure import failure_share
-from nearsay.posterior.methods.pool.log_linear import Cases, add_cases, fit_weights, likeliest, log_evidence
+from nearsay.posterior.methods.pool.log_linear import (
+    Cases,
+    add_cases,
+    failure_share,
+    fit_weights,
+    likeliest,
+    log_evidence,
+)
 from nearsay.posterior.methods.pooled import Pooled
 from tests.labeled import labeled_rows, queries_for
 from tests.reference import fusion as reference_fusion

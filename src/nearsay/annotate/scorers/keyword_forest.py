@@ -26,8 +26,7 @@ class KeywordForest(ForestClasses):
     Parameters
     ----------
     n_trees : int, default=100
-    rows_a_tree : int, default=20_000
-        Rows that each tree is grown from, at most.
+    rows_a_tree : int, default=20_000, rows that each tree is grown from, at most.
 
     Attributes
     ----------
@@ -47,13 +46,7 @@ class KeywordForest(ForestClasses):
         self.rows_a_tree = rows_a_tree
 
     def fit(self, X: Any, Y: Any) -> KeywordForest:  # type: ignore[override]  # keywords, not classes
-        """Grow the trees.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
+        """Grow the trees; ``X`` and ``Y`` are as in ``KeywordAnnotator.fit``."""
         rows, keywords = rows_and_keywords(X, Y)
         self.n_features_in_, self.words_ = rows.shape[1], keywords.words
         # Trees are grown from rows in this order.

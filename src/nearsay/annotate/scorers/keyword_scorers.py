@@ -97,8 +97,7 @@ class KeywordScorer:
 
     def table(self, X: np.ndarray) -> NeighborTable:
         """The neighbors of every query, once fitted."""
-        table: NeighborTable = self.estimator.neighbors(X, self.n_neighbors)
-        return table
+        return self.estimator.neighbors(X, self.n_neighbors)
 
     def scores(self, X: np.ndarray, keywords: csr_array) -> list[np.ndarray]:
         """One (n_queries, n_words) array per relevance, or the one that the estimator gives itself."""

@@ -31,8 +31,7 @@ class LandmarkFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Docume
 
     Parameters
     ----------
-    features : None, {name: columns} or {name: (columns, distance)}
-        The feature spaces; None is one, all columns by Euclidean distance.
+    features : as in ``JointNeighbors``.
     weights : None or {name: weight}
         How much each space counts, as in ``JointNeighbors``.
     n_landmarks : int, default=5000
@@ -119,9 +118,7 @@ class LandmarkFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Docume
         return int(self._components.shape[1])
 
     def _columns(self, rows: np.ndarray) -> np.ndarray:
-        columns: np.ndarray = self._nearness(self.landmarks_.distances(rows)) @ self._components
-        return columns
+        return self._nearness(self.landmarks_.distances(rows)) @ self._components
 
     def _nearness(self, distances: np.ndarray) -> np.ndarray:
-        nearness: np.ndarray = np.exp(-self.sharpness * distances / self.mean_distance_)
-        return nearness
+        return np.exp(-self.sharpness * distances / self.mean_distance_)

@@ -32,10 +32,7 @@ from nearsay.neighbors.table import NeighborTable
 class VoteRecord:
     """Counts of rows with and without each word, by the number of their neighbors that have it.
 
-    Attributes
-    ----------
-    has, lacks : (n_words, k + 1) whole numbers
-        Rows with and without the word of whose k neighbors 0, 1, …, k have it.
+    has, lacks : (n_words, k + 1) whole numbers, rows with and without the word of whose k neighbors 0, 1, …, k have it.
 
     Four rows in a ring, of which the first two have the only word; two neighbors each:
 
@@ -76,8 +73,7 @@ class VoteRecord:
         n_sizes = self.has.shape[1]
         with_word = prior * (smoothing + self.has) / (smoothing * n_sizes + n_has)
         without = (1 - prior) * (smoothing + self.lacks) / (smoothing * n_sizes + n_lacks)
-        share: np.ndarray = with_word / (with_word + without)
-        return share
+        return with_word / (with_word + without)
 
 
 def votes_for_words(indices: np.ndarray, keywords: csr_array) -> np.ndarray:
@@ -127,8 +123,7 @@ class MLkNN(DocumentedEstimator):
 
         Parameters
         ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        X, Y : as in ``KeywordAnnotator.fit``.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a photographer: no row of its group votes on a past case.
         """
@@ -156,8 +151,7 @@ class MLkNN(DocumentedEstimator):
         queries = as_rows(X, width=self.n_features_in_)
         if self._index is not None:
             return self._index.query(queries, self.n_neighbors)
-        table: NeighborTable = self.base_.neighbors(queries, self.n_neighbors)
-        return table
+        return self.base_.neighbors(queries, self.n_neighbors)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability that each query has each word: (n_queries, n_words)."""

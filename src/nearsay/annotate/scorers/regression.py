@@ -58,8 +58,7 @@ class KeywordRegression(DocumentedEstimator):
 
         Parameters
         ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        X, Y : as in ``KeywordAnnotator.fit``.
         sample_weight : (n_rows,), optional
             How much each row counts: a row of weight 2 counts like two rows. None weighs all rows the same.
             The transformer is fitted without it.
@@ -121,13 +120,9 @@ def _best_shrinkage(
     In closed form: the leave-one-out residual is the residual divided by 1 − h, where h is the leverage of the row.
     One eigendecomposition serves all shrinkages.
 
-    Parameters
-    ----------
     centered : (n_cases, n_columns)
-    missed : (n_cases, n_words)
-        Keywords minus their shares.
-    counts : (n_cases,)
-        The share of each row in the total weight.
+    missed : (n_cases, n_words) keywords minus their shares.
+    counts : (n_cases,) the share of each row in the total weight.
     """
     strengths, vectors = np.linalg.eigh(of_rows)
     strengths, turned = np.maximum(strengths, 0.0), vectors.T @ of_both

@@ -92,8 +92,7 @@ def weighted_votes(indices: np.ndarray, weights: np.ndarray, keywords: csr_array
     exists = indices >= 0
     starts = np.concatenate([[0], np.cumsum(exists.sum(axis=1))])
     votes = csr_array((weights[exists], indices[exists], starts), shape=(len(indices), keywords.shape[0]))
-    totals: np.ndarray = (votes @ keywords).toarray()
-    return totals
+    return (votes @ keywords).toarray()
 
 
 # ------------------------------------------------------------ weights of the neighbors
@@ -119,8 +118,7 @@ def _by_distance(relevance: Relevance, table: NeighborTable) -> np.ndarray:
     else:
         width = check_number("bandwidth", relevance.bandwidth, 0, closed="right", otherwise=", or None")
         bandwidth = np.full((len(table), 1), width)
-    weights: np.ndarray = np.exp(-farther / bandwidth)
-    return weights
+    return np.exp(-farther / bandwidth)
 
 
 # ------------------------------------------------------------ votes compared with those of random rows
@@ -132,22 +130,17 @@ def _nothing(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.nd
 
 def _all_votes(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
     total = weights.sum(axis=1, keepdims=True)
-    part: np.ndarray = votes / np.where(total > 0, total, 1.0)
-    return part
+    return votes / np.where(total > 0, total, 1.0)
 
 
 def _expected(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
-    more: np.ndarray = votes - weights.sum(axis=1, keepdims=True) * share
-    return more
+    return votes - weights.sum(axis=1, keepdims=True) * share
 
 
 def _chance(votes: np.ndarray, weights: np.ndarray, share: np.ndarray) -> np.ndarray:
     # A word that all rows or none have has no variance.
     spread = np.sqrt(share * (1 - share) * (weights**2).sum(axis=1, keepdims=True))
-    deviation: np.ndarray = np.divide(
-        _expected(votes, weights, share), spread, out=np.zeros(votes.shape), where=spread > 0
-    )
-    return deviation
+    return np.divide(_expected(votes, weights, share), spread, out=np.zeros(votes.shape), where=spread > 0)
 
 
 Weigh = Callable[[Relevance, NeighborTable], np.ndarray]

@@ -25,8 +25,6 @@ def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
     spaced; the score of the others is the share of rows that have them. If the
     nearest has no words, step 2 goes by number alone. Missing neighbors do not vote.
 
-    Parameters
-    ----------
     table : the neighbors of the queries.
     keywords : (n_rows, n_words) zeros and ones of the rows they were found among.
 

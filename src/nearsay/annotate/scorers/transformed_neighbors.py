@@ -52,13 +52,7 @@ class TransformedNeighbors(DocumentedEstimator):
         return self.transformer is not None and getattr(self.transformer, "learns_from_keywords", True)
 
     def fit(self, X: Any, Y: Any) -> TransformedNeighbors:
-        """Fit the transformer and index the transformed rows.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
+        """Fit the transformer and index the transformed rows; ``X`` and ``Y`` are as in ``KeywordAnnotator.fit``."""
         if self.transformer is not None:
             check_estimator("transformer", self.transformer, "fit", "transform")
         rows, keywords = rows_and_keywords(X, Y)

@@ -61,13 +61,7 @@ class TwoPassNeighbors(DocumentedEstimator):
         return self.base is not None and getattr(self.base, "learns_from_keywords", True)
 
     def fit(self, X: Any, Y: Any) -> TwoPassNeighbors:
-        """Hold the rows and their keywords.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
+        """Hold the rows and their keywords; ``X`` and ``Y`` are as in ``KeywordAnnotator.fit``."""
         keywords = rows_and_keywords(X, Y)[1].matrix
         check_whole("per_word", self.per_word, least=1)
         if self.base is not None:

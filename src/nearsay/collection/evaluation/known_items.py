@@ -35,11 +35,11 @@ from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.near_duplicates import near_duplicate_groups
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FRESH
-from nearsay.posterior.choice.nested import worth_nesting
 from nearsay.posterior.choice.row_groups import near_duplicate_loss
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.shift import FEWEST, DriftTest, ShiftTest, batch_shift, drift_test
 from nearsay.posterior.methods.named import AUTO, is_auto
+from nearsay.posterior.nested import worth_nesting
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 

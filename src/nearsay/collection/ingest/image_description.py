@@ -27,7 +27,7 @@ from nearsay.describe.encoder_onnx import OnnxEncoder
 from nearsay.describe.folder import SkippedImage, describe_paths
 from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
 from nearsay.errors import InputError, unknown_name
-from nearsay.neighbors.sharded.workers import workers_of
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.taxonomy.edges import few
 
 SETTING = "described"

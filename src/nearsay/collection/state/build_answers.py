@@ -13,7 +13,7 @@ from nearsay.collection.answers import Answer, Keyword, NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.decision.guarantee import check_share
-from nearsay.decision.sets.covering_nodes import covering_nodes
+from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence, most_probable
 from nearsay.posterior.evidence.model_answers import models_in_words

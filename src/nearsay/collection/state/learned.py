@@ -32,17 +32,18 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.sets.class_scores import threshold
 from nearsay.errors import SavedFileError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
-from nearsay.posterior.choice.nested import fit_nested
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.evidence.records import Records
 from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
+from nearsay.posterior.nested import fit_nested
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
-from nearsay.posterior.row_weights import GivenRows
+from nearsay.posterior.row_weights import GivenRows, TrainingRows
 from nearsay.posterior.views.feature_group import View
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -82,7 +83,7 @@ def fitted_to_rows(
         check_n_neighbors(n_neighbors, len(X))
     classes, numbers = np.unique(labels, return_inverse=True)
     classifier.n_features_in_ = X.shape[1]
-    classifier.model_ = fit_nested(options, X, numbers, classes, groups=row_groups)
+    classifier.model_ = fit_nested(options, TrainingRows(X, numbers, classes, groups=row_groups))
     classifier.rows_ = GivenRows(numbers).with_groups(row_groups)
     return classifier
 
@@ -325,7 +326,7 @@ class LiveModel(FittedModel):
                 p = self.counted.leave_one_out_proba(among, self.place[rows[part]])
             else:
                 p = self.posterior.proba(table)
-            if isinstance(self.posterior, GroupPosterior):
+            if isinstance(self.posterior, Pooled):
                 p = self.posterior.without_the_case(p, [table], rows[part])
             yield part, table, self.settled(p, table)
 

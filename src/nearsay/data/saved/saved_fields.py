@@ -54,8 +54,6 @@ class Mismatch(Exception):
 class Savable:
     """A class that files may hold.
 
-    Attributes
-    ----------
     where : ``module:class``, imported when an object of it is made.
     fields : the kind of every field by name; those of ``optional`` kinds may be missing.
     others : the kind of all other fields, for classes of other packages; None allows none.

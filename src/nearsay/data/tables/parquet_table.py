@@ -32,11 +32,8 @@ ROWS_AT_ONCE, BYTES_AT_ONCE = 4096, 1 << 16
 class ParquetTable:
     """The columns of a parquet file and their roles.
 
-    Attributes
-    ----------
     names, roles : of all columns
     first : the first rows, as a record batch; None without rows
-    n_rows : int
     is_list : whether each column holds lists
     """
 

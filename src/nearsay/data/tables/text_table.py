@@ -45,14 +45,9 @@ TRUTH = {"True": True, "False": False}
 class TextTable:
     """The lines of a table of text, with its delimiter, header and column roles guessed from the first ones.
 
-    Attributes
-    ----------
     names : list of str, or None where no line names the columns
-    roles : Roles
     width : int, the number of columns
-    delimiter : str
-    sample : list of list of str
-        Cells of the first rows.
+    sample : list of list of str, cells of the first rows.
     """
 
     def __init__(self, path: Path, choices: ColumnChoices, *, strict: bool = False) -> None:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from nearsay.core.parallel import in_parallel
+from nearsay.core.settings import check_whole
 from nearsay.decision.rules import as_probabilities, query_blocks
-from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # More nodes than these are no answer that one would read out; and their number has three bits in the sums.
@@ -56,12 +56,10 @@ class SetSteps:
 class BestSets:
     """For every number of leaves the most probable set of each query.
 
-    Attributes
-    ----------
     n_leaves : (levels,) how many leaves the sets of a level cover; rising.
     p : (queries, levels) the probability of the set; −1 where it is no more probable than a set of fewer leaves.
-    nodes : (queries, levels, max_nodes) node numbers, rising; −1 where a set has fewer. Of equally probable sets of
-        as many leaves the one of fewer nodes.
+    nodes : (queries, levels, max_nodes) node numbers, rising; −1 where a set has fewer. Of equally probable sets of as
+        many leaves the one of fewer nodes.
     """
 
     n_leaves: np.ndarray
@@ -80,7 +78,7 @@ def best_sets(p_leaf: Any, taxonomy: Taxonomy, max_nodes: int) -> BestSets:
     """
     from nearsay.decision.sets.best_sets_kernels import take_steps
 
-    check_max_nodes(max_nodes)
+    check_whole("max_nodes", max_nodes, least=1, most=MOST_NODES)
     p_leaf = as_probabilities(p_leaf, taxonomy)
     steps = steps_of(taxonomy, int(max_nodes))
     units = np.rint(p_leaf * UNITS).astype(np.int64)
@@ -94,18 +92,6 @@ def best_sets(p_leaf: Any, taxonomy: Taxonomy, max_nodes: int) -> BestSets:
 
     in_parallel(choose, list(query_blocks(len(p_leaf), taxonomy)))
     return BestSets(steps.n_leaves, p, nodes)
-
-
-def check_max_nodes(max_nodes: Any) -> None:
-    """Say what is wrong with a number of nodes.
-
-    >>> check_max_nodes(0)
-    Traceback (most recent call last):
-    nearsay.errors.InputError: max_nodes is how many nodes a set may have, from 1 to 7; got 0.
-    """
-    whole = isinstance(max_nodes, int | np.integer) and not isinstance(max_nodes, bool)
-    if not whole or not 1 <= max_nodes <= MOST_NODES:
-        raise InputError(f"max_nodes is how many nodes a set may have, from 1 to {MOST_NODES}; got {max_nodes!r}.")
 
 
 @lru_cache(maxsize=8)

@@ -31,13 +31,10 @@ def aps_scores(p: np.ndarray) -> np.ndarray:
     >>> aps_scores(np.array([[0.125, 0.5, 0.25, 0.125]]))
     array([[0.75, 0.  , 0.5 , 0.75]])
     """
-    order = np.argsort(-p, axis=1, kind="stable")
-    falling = np.take_along_axis(p, order, axis=1)
+    order, falling, opens = _in_order(p)
     above = np.zeros(p.shape)
     np.cumsum(falling[:, :-1], axis=1, out=above[:, 1:])
     # What stands above the first of equals stands above all of them; sums only grow, so the largest so far is its.
-    opens = np.ones(p.shape, bool)
-    opens[:, 1:] = falling[:, 1:] < falling[:, :-1]
     above = np.maximum.accumulate(np.where(opens, above, 0.0), axis=1)
     scores = np.empty_like(above)
     np.put_along_axis(scores, order, above, axis=1)
@@ -50,14 +47,18 @@ def raps_scores(p: np.ndarray) -> np.ndarray:
     >>> raps_scores(np.array([[0.25, 0.2, 0.15, 0.125, 0.1, 0.1, 0.075]])).round(3)
     array([[0.   , 0.25 , 0.45 , 0.6  , 0.725, 0.725, 0.965]])
     """
-    order = np.argsort(-p, axis=1, kind="stable")
-    falling = np.take_along_axis(p, order, axis=1)
-    opens = np.ones(p.shape, bool)
-    opens[:, 1:] = falling[:, 1:] < falling[:, :-1]
+    order, _, opens = _in_order(p)
     rank = np.maximum.accumulate(np.where(opens, np.arange(p.shape[1]), 0), axis=1)  # how many are more probable
     penalty = np.empty(p.shape)
     np.put_along_axis(penalty, order, RANK_PENALTY * np.maximum(rank + 1 - RANKS_FREE, 0), axis=1)
     return aps_scores(p) + penalty
+
+
+def _in_order(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The classes, the most probable first, their probabilities, and whether each is the first of equals."""
+    order = np.argsort(-p, axis=1, kind="stable")
+    falling = np.take_along_axis(p, order, axis=1)
+    return order, falling, np.diff(falling, axis=1, prepend=np.inf) < 0
 
 
 SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

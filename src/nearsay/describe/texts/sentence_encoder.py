@@ -55,8 +55,7 @@ class SentenceEncoder:
         return unit_length(vectors)
 
     def __call__(self, text: str) -> np.ndarray:
-        vector: np.ndarray = self.encode([text])[0]
-        return vector
+        return self.encode([text])[0]
 
     def __repr__(self) -> str:
         return f"<encoder {self.name}, compared by {self.metric}>"

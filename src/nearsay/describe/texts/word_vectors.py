@@ -21,6 +21,7 @@ from sklearn.utils.extmath import randomized_svd
 from nearsay.core.arrays import row_blocks
 from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_whole
 from nearsay.describe.texts.text_descriptor import checked_texts, unit_length
 from nearsay.errors import InputError, NotFitted
 
@@ -84,9 +85,7 @@ class WordVectors(DocumentedEstimator):
     def fit(self, texts: Iterable[str], y: Any = None) -> WordVectors:
         """Learn the vocabulary and the directions."""
         for name in ("n_columns", "n_words", "n_parts"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}.")
+            check_whole(name, getattr(self, name), least=1)
         texts = checked_texts(texts)
         self.__dict__.pop("_counters", None)
         self.words_ = _vocabulary(texts, self.n_words, analyzer="word", token_pattern=WORD, ngram_range=WORD_RANGE)
@@ -117,8 +116,7 @@ class WordVectors(DocumentedEstimator):
         return np.concatenate([unit_length(self._weighted(self._counts(texts[b])) @ self.components_) for b in blocks])
 
     def __call__(self, text: str) -> np.ndarray:
-        vector: np.ndarray = self.encode([text])[0]
-        return vector
+        return self.encode([text])[0]
 
     @cached_property
     def _counters(self) -> list[CountVectorizer]:

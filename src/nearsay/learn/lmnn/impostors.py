@@ -160,8 +160,6 @@ def squares(rows: np.ndarray) -> np.ndarray:
 class GpuImpostors:
     """Rows on a GPU, and the threshold at which others are listed.
 
-    Parameters
-    ----------
     Z, half_squares : (n_rows, n_components) and (n_rows,) float32
     bars : for each row that gets a list, the least product, less half a square, of a row that is listed
     """

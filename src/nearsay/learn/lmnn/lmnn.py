@@ -110,8 +110,7 @@ class LMNN(LearnedMetric):
 
         Parameters
         ----------
-        X : (n_rows, n_features)
-        y : (n_rows,) labels
+        X, y : (n_rows, n_features) rows, and their labels.
         groups : (n_rows,) hashable names, optional
             The group of each row, such as a patient or a writer: no row is a target or an impostor of
             rows of its group.

@@ -19,8 +19,6 @@ from nearsay.learn.lmnn.impostors import ImpostorLists
 class LMNNLoss:
     """The loss of a map L, with M = LᵀL, and its gradient by M; fast for a sequence of similar maps.
 
-    Parameters
-    ----------
     X : (n_rows, n_features) float64
     labels : (n_rows,) class numbers from 0
     targets : (n_rows, n_targets) row numbers of the same class; −1 where there is none

@@ -22,10 +22,8 @@ COPIES = ("_in_order", "numbers", "nearest", "means")
 class ClassesOnGpu(NearestClasses):
     """All classes of every query, as tensors; the arrays of ``NearestClasses`` are copied on first use.
 
-    Attributes
-    ----------
-    by_class : (n_queries, n_classes) float64 tensor
-        The distance of the nearest member of each class, +inf without any, in the order of class numbers.
+    by_class : (n_queries, n_classes) float64 tensor, the distance of the nearest member of each class, +inf without
+        any, in the order of class numbers.
     rows : (n_queries, n_classes) int32 tensor of these members; they decide between classes that are equally far.
     near : (n_queries, n_near) int64 tensor of the nearest classes, in order, padded with −1.
     near_means : (n_queries, n_near, len(members)) float64 tensor

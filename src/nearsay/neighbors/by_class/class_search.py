@@ -98,22 +98,8 @@ class ClassSearch:
 
     # ------------------------------------------------------------ the nearest members of each class
 
-    def members_of_queries(self, Q: Any, n_members: int) -> ClassTable:
-        """The nearest members of each class for checked queries."""
-        return self._rows_and_members(Queries.of_items(Q), 0, n_members)[1]
-
-    def members_of_rows(self, n_members: int) -> ClassTable:
-        """The same for all rows, and the other rows."""
-        return self._rows_and_members(Queries.of_rows(self.search.rows_, None), 0, n_members)[1]
-
-    def rows_and_members(self, Q: Any, left_out: np.ndarray, k: int) -> tuple[NeighborTable, ClassTable]:
-        """The ``k`` nearest rows of checked queries, and the nearest of each class.
-
-        ``left_out`` is the row that each query is, or empty.
-        """
-        return self._rows_and_members(Queries.of_items(Q, left_out), k, 1)
-
-    def _rows_and_members(self, queries: Queries, k: int, n_members: int) -> tuple[NeighborTable, ClassTable]:
+    def rows_and_members(self, queries: Queries, k: int, n_members: int = 1) -> tuple[NeighborTable, ClassTable]:
+        """The ``k`` nearest rows of checked queries, and the nearest members of each class."""
         table, members = neighbor_search.no_neighbors(queries.n, k), no_members(queries.n, self.n_classes, n_members)
         shape = self._shape(queries.n, k, (n_members,))
         way = "numpy" if not shape.compiled else "products" if shape.products else "brute force"

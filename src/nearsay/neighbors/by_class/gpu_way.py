@@ -123,7 +123,7 @@ def _filled(
     stays = Q is not None and bool(members) and 8 * n * by_class.n_classes <= collection.limits.kept_bytes
     table = NeighborTable(np.empty((n, k), np.int64), np.empty((n, k)))
     n_near = min(by_class.n_classes, MEMBERS_OF_NEAREST)
-    in_arrays = None if stays else NearestClasses.to_overwrite(n, by_class.n_classes, members)
+    in_arrays = None if stays else NearestClasses.to_fill(n, by_class.n_classes, members)
     rows_undecided, undecided = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     copies, kept = Results(torch, device), []
     for part, result in by_class.results(Q, queries.left_out, k, members, n_near):

@@ -50,14 +50,9 @@ Measure = Callable[[np.ndarray, slice, np.ndarray], None]
 class RowCandidates:
     """Row numbers that include the nearest, padded with −1; meaningless for an undecided query.
 
-    Attributes
-    ----------
-    nearest : (n_queries, at least k) int64
-        The nearest of all rows.
-    members : (n_queries, n_listed) int64
-        The nearest members of each class.
-    undecided : (n_undecided,) int64
-        Numbers of those queries.
+    nearest : (n_queries, at least k) int64, the nearest of all rows.
+    members : (n_queries, n_listed) int64, the nearest members of each class.
+    undecided : (n_undecided,) int64, numbers of those queries.
     """
 
     nearest: np.ndarray

@@ -20,12 +20,14 @@ import numpy as np
 
 from nearsay.core.arrays import check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_jobs
+from nearsay.core.settings import check_whole
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.neighbors.by_class.class_table import ClassTable
 from nearsay.neighbors.by_class.left_out_groups import MOST_IN_GROUP, RowGroups, SmallGroups
 from nearsay.neighbors.by_class.plan import MakePlan, plan
+from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.gpu.gpu_search import GpuSearch
@@ -135,7 +137,7 @@ class LabeledNeighbors:
         members = None if members is None else check_members(members)
         Q = neighbor_search.checked_queries(self.search, Q, input_name)
         if members is None:
-            return _widened(self._nearest_rows(Q, k), k)
+            return self._nearest_rows(Q, k).widened(k)
         live = len(self)
         if not self.lists_all:
             table = self._nearest_rows(Q, max(k, ROWS_WITH_CLASSES))
@@ -147,7 +149,7 @@ class LabeledNeighbors:
         if not exact:
             nearest = self._nearest_rows(Q, k)
             table = NeighborTable(nearest.indices, nearest.distances, table.classes)
-        return _widened(table, k)
+        return table.widened(k)
 
     @in_jobs
     def leave_one_out(self, k: int, members: Sequence[int] | None = None, rows: Any = None) -> NeighborTable:
@@ -169,7 +171,7 @@ class LabeledNeighbors:
         if self.groups is not None:
             return self._leave_groups_out(k, members, np.arange(len(held)) if rows is None else rows)
         if members is None:
-            return _widened(self._other_rows(k, rows), k)
+            return self._other_rows(k, rows).widened(k)
         others = max(held.n_live - 1, 0)
         if not self.lists_all:
             numbers = np.arange(len(held)) if rows is None else rows
@@ -180,7 +182,7 @@ class LabeledNeighbors:
         if not exact:
             nearest = self._other_rows(k, rows)
             table = NeighborTable(nearest.indices, nearest.distances, table.classes)
-        return _widened(table, k)
+        return table.widened(k)
 
     def _leave_groups_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """The same where a row is asked about the rows of other groups."""
@@ -242,7 +244,7 @@ class LabeledNeighbors:
     ) -> NeighborTable:
         """The first ``k`` of a longer table, with the classes of all its rows."""
         table = with_classes_met(table, self.labels, self._class_sizes, left_out, k, members, every_row=every_row)
-        return _widened(table, k)
+        return table.widened(k)
 
     # ------------------------------------------------------------ the nearest members of each class
 
@@ -255,9 +257,9 @@ class LabeledNeighbors:
         array([[[1.],
                 [3.]]])
         """
-        n_members = _check_n_members(n_members)
+        n_members = check_whole("n_members", n_members, least=1)
         Q = neighbor_search.checked_queries(self.search, Q)
-        return self._by_class.members_of_queries(Q, n_members)
+        return self._by_class.rows_and_members(Queries.of_items(Q), 0, n_members)[1]
 
     @in_jobs
     def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
@@ -270,8 +272,8 @@ class LabeledNeighbors:
                [ 0,  2],
                [ 1, -1]])
         """
-        n_members = _check_n_members(n_members)
-        return self._by_class.members_of_rows(n_members)
+        n_members = check_whole("n_members", n_members, least=1)
+        return self._by_class.rows_and_members(Queries.of_rows(self.search.rows_, None), 0, n_members)[1]
 
     @cached_property
     def _by_class(self) -> ClassSearch:
@@ -330,21 +332,5 @@ def check_members(members: Any) -> tuple[int, ...]:
     return tuple(int(number) for number in numbers)
 
 
-def _check_n_members(n_members: Any) -> int:
-    if not _is_count(n_members):
-        raise InputError(f"n_members must be a whole number of at least 1; got n_members={n_members!r}.")
-    return int(n_members)
-
-
 def _is_count(number: Any) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
-
-
-def _widened(table: NeighborTable, k: int) -> NeighborTable:
-    """The table padded to ``k`` columns."""
-    if table.n_neighbors < k:
-        wide = neighbor_search.no_neighbors(len(table), k)
-        wide.indices[:, : table.n_neighbors] = table.indices
-        wide.distances[:, : table.n_neighbors] = table.distances
-        table = NeighborTable(wide.indices, wide.distances, table.classes)
-    return table

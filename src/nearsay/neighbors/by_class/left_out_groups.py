@@ -59,10 +59,7 @@ class RowGroups:
 class SmallGroups:
     """Takes small groups out of a leave-one-out table of all rows.
 
-    Parameters
-    ----------
     search, labels, by_class : the rows, their class numbers, and the rows of each class.
-    groups : RowGroups
     """
 
     def __init__(self, search: NeighborSearch, labels: np.ndarray, by_class: RowsByClass, groups: RowGroups) -> None:
@@ -74,19 +71,11 @@ class SmallGroups:
         Undecided is a line in which equal distances decide the order of classes, or another class is now among the
         few whose members are measured.
         """
-        nearest = self._without_rows(table, k, rows)
+        nearest = table.without(self.groups.are_of_one(rows, table.indices), k)
         if table.classes is None:
             return nearest, np.zeros(len(rows), np.bool_)
         classes, undecided = self._without_members(table.classes, rows)
         return NeighborTable(nearest.indices, nearest.distances, classes), undecided
-
-    def _without_rows(self, table: NeighborTable, k: int, rows: np.ndarray) -> NeighborTable:
-        same = self.groups.are_of_one(rows, table.indices)
-        first = np.argsort(same, axis=1, kind="stable")[:, :k]
-        gone = np.take_along_axis(same, first, axis=1)
-        indices = np.where(gone, -1, np.take_along_axis(table.indices, first, axis=1))
-        distances = np.where(gone, np.inf, np.take_along_axis(table.distances, first, axis=1))
-        return NeighborTable(indices, distances)
 
     def _without_members(self, known: NearestClasses, rows: np.ndarray) -> tuple[NearestClasses, np.ndarray]:
         """The classes in order once those of each group are measured without it, and which lines are undecided."""

@@ -46,9 +46,6 @@ class Plan:
 class SearchShape:
     """What a plan depends on.
 
-    Attributes
-    ----------
-    n_queries, n_rows, n_columns, n_classes, k : int
     members : of how many nearest members of each class the mean distance is wanted; () for the order alone.
     products : whether the distance has a Euclidean form, so that matrix products rule rows out.
     scans : whether rough scores of all rows can be computed for single queries.

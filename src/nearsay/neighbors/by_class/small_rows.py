@@ -24,10 +24,7 @@ ROOM = 2  # times the members wanted are listed at most
 class Multiplied:
     """Queries and their products with all rows.
 
-    Attributes
-    ----------
-    products : (n_rows, n_queries) float32
-        −inf for a row that is the query itself.
+    products : (n_rows, n_queries) float32, −inf for a row that is the query itself.
     slack : (n_queries,)
     """
 
@@ -39,14 +36,9 @@ class Multiplied:
 class ClassCandidates:
     """The classes of each query by score, and the rows that have to be measured to be certain.
 
-    Attributes
-    ----------
-    numbers : (n_queries, n_classes) int64
-        −1 fills up.
-    members : (n_queries, n_listed) int64
-        Row numbers, −1 fills up. Those of one class follow each other.
-    full : (n_queries,) bool
-        More rows lie too close than can be listed: nothing is certain.
+    numbers : (n_queries, n_classes) int64, −1 fills up.
+    members : (n_queries, n_listed) int64, row numbers, −1 fills up. Those of one class follow each other.
+    full : (n_queries,) bool, more rows lie too close than can be listed: nothing is certain.
     """
 
     numbers: np.ndarray

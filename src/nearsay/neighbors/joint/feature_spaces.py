@@ -49,10 +49,8 @@ class FeatureSpace:
 def as_spaces(features: Any, n_columns: int, distance: Any = "euclidean") -> list[FeatureSpace]:
     """The feature spaces of a ``features`` parameter.
 
-    Parameters
-    ----------
-    features : None, {name: columns} or {name: (columns, distance)}
-        None is one space of all columns. Columns are a slice.
+    features : None, {name: columns} or {name: (columns, distance)}, None is one space of all columns. Columns are a
+        slice.
     n_columns : of the rows.
     distance : for spaces that name none.
 
@@ -81,8 +79,6 @@ def _as_space(name: str, given: Any, n_columns: int, distance: Any) -> FeatureSp
 class HeldSpaces:
     """The rows of a collection, ready to be measured from any query in every space.
 
-    Parameters
-    ----------
     X : (n_rows, n_columns)
     spaces : from ``as_spaces``.
 

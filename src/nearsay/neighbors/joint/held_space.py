@@ -46,12 +46,9 @@ Measure = Callable[[np.ndarray, slice], np.ndarray]
 class RoughQueries(NamedTuple):
     """Queries prepared to be compared with the rows of one space.
 
-    Attributes
-    ----------
-    errors : (n_queries,)
-        How far a rough distance may be off, beyond a few roundings of float32.
-    add : function of (factor, rows, total)
-        Adds ``factor`` times the distances to these rows to ``total`` (queries × rows, float32).
+    errors : (n_queries,) how far a rough distance may be off, beyond a few roundings of float32.
+    add : function of (factor, rows, total), adds ``factor`` times the distances to these rows to ``total`` (queries ×
+        rows, float32).
     """
 
     errors: np.ndarray
@@ -69,8 +66,6 @@ class Rough(Protocol):
 class HeldSpace:
     """Some columns of the rows of a collection, and the distance that compares them.
 
-    Parameters
-    ----------
     X : (n_rows, n_columns) of this space. Not copied: do not write to them.
 
     >>> from nearsay.distances.named import as_distance

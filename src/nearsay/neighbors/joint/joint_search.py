@@ -49,11 +49,9 @@ FEW_PAIRS = 1 << 15
 class JointDistance(Distance):
     """The weighted sum of distances in several feature spaces, to rows that are held ready to be measured.
 
-    Parameters
-    ----------
     held : the rows, in every space.
-    factors : (n_spaces,) at least 0
-        What the distance in a space is multiplied by. A space with factor 0 is not measured.
+    factors : (n_spaces,) at least 0, what the distance in a space is multiplied by. A space with factor 0 is not
+        measured.
 
     >>> from nearsay.neighbors.joint.feature_spaces import as_spaces
     >>> held = HeldSpaces([[0, 0], [3, 40]], as_spaces({"size": slice(0, 1), "price": slice(1, 2)}, 2))
@@ -195,11 +193,8 @@ class JointIndex:
 
     A single space that counts is searched like any other rows, by ``NeighborIndex``.
 
-    Parameters
-    ----------
     held : the rows, in every space.
-    factors : (n_spaces,) at least 0
-        What the distance in a space is multiplied by, one of them above 0.
+    factors : (n_spaces,) at least 0, what the distance in a space is multiplied by, one of them above 0.
 
     >>> from nearsay.neighbors.joint.feature_spaces import as_spaces
     >>> held = HeldSpaces([[0, 0], [3, 40], [2, 9]], as_spaces({"size": slice(0, 1), "price": slice(1, 2)}, 2))

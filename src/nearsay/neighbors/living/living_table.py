@@ -29,8 +29,6 @@ SCORE_BYTES = 32 << 20
 class LivingTable:
     """The ``k`` nearest others of every live row of a search.
 
-    Parameters
-    ----------
     search : exact, with a distance that is the same both ways.
     k : how many neighbors a row.
     spare : how many more are remembered.

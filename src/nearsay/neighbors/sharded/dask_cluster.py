@@ -1,4 +1,4 @@
-"""Runs the tasks of a sharded search on a Dask cluster: a running one, by its address, or a local one.
+"""Where tasks of a sharded search run: in this process, or on a Dask cluster, which is running or a local one.
 
     tasks ──► workers, each opens the files of its shards by path ──► answers ──► merged by workers, eight at a time
       └─ queries are sent once a block, rows never; a shard goes to the machine that had it before
@@ -23,7 +23,7 @@ import numpy as np
 from nearsay.core.parallel import cores
 from nearsay.errors import ClusterError, InputError, NearsayError, require
 from nearsay.neighbors.sharded.dask_queue import PendingItems, PendingSearches
-from nearsay.neighbors.sharded.shard_work import Report, TaskRounds
+from nearsay.neighbors.sharded.shard_work import OneProcess, Report, TaskRounds, Workers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,11 +41,8 @@ _clients: dict[Any, Any] = {}  # by the ``cluster`` parameter: several searches 
 class DaskCluster:
     """Runs tasks on the workers of a cluster.
 
-    Parameters
-    ----------
-    cluster : str, int or Client
-        The address of a scheduler ("tcp://host:8786"), "local" for a worker a core on this machine, a number of
-        local workers, or a ``dask.distributed.Client``.
+    cluster : str, int or Client, the address of a scheduler ("tcp://host:8786"), "local" for a worker a core on this
+        machine, a number of local workers, or a ``dask.distributed.Client``.
     """
 
     def __init__(self, cluster: Any) -> None:
@@ -195,3 +192,21 @@ def close_clusters() -> None:
         if local is not None:
             local.close()
     _clients.clear()
+
+
+def workers_of(cluster: Any) -> Workers:
+    """``OneProcess`` for None, otherwise a ``DaskCluster``.
+
+    >>> type(workers_of(None)).__name__
+    'OneProcess'
+    """
+    return OneProcess() if cluster is None else DaskCluster(cluster)
+
+
+def named_cluster(name: str | None) -> str | int | None:
+    """The ``cluster`` parameter from a command line: an address, "local", or a number of local workers.
+
+    >>> named_cluster("tcp://host:8786"), named_cluster("4"), named_cluster(None)
+    ('tcp://host:8786', 4, None)
+    """
+    return int(name) if name is not None and name.isdigit() else name

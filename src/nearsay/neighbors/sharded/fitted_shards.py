@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from threading import Lock
 from typing import Any
 
@@ -15,8 +15,6 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance
 from nearsay.errors import InputError
 from nearsay.neighbors.by_class.class_search import ClassSearch
-from nearsay.neighbors.by_class.class_table import ClassTable
-from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import choose
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.stored.places import Stamp
@@ -35,36 +33,17 @@ class FittedShard:
         self.n_live = self.search.rows_.n_live
         self.n_rows = shard.n_rows
         self.first = shard.first
-        self._labeled: tuple[Hashable, LabeledShard] | None = None
+        self._labeled: tuple[Hashable, ClassSearch] | None = None
 
-    def labeled(self, labels: np.ndarray | str | None, n_classes: int) -> LabeledShard:
+    def labeled(self, labels: np.ndarray | str | None, n_classes: int) -> ClassSearch:
         """The rows with their classes, prepared once for the same labels."""
         if isinstance(labels, str):
             labels = mapped(labels)[self.first : self.first + self.n_rows]
         of_shard = np.ascontiguousarray(labels, np.int64)
         known = hashlib.sha256(of_shard.tobytes()).digest(), n_classes
         if self._labeled is None or self._labeled[0] != known:
-            self._labeled = known, LabeledShard(self.search, of_shard, n_classes)
+            self._labeled = known, ClassSearch(self.search, of_shard, n_classes)
         return self._labeled[1]
-
-
-class LabeledShard:
-    """The rows of a shard, each with a class."""
-
-    def __init__(self, search: NeighborSearch, labels: np.ndarray, n_classes: int) -> None:
-        self._search, self._labels = search, labels
-        self._by_class = ClassSearch(search, labels, n_classes)
-
-    def nearest_and_members(self, Q: np.ndarray, k: int, left_out: np.ndarray) -> tuple[NeighborTable, ClassTable]:
-        """The ``k`` nearest rows of checked queries, and the nearest of each class."""
-        return self._by_class.rows_and_members(Q, left_out, k)
-
-    def rows_of_classes(self) -> Callable[[int], np.ndarray]:
-        """Gives the numbers of the rows of a class."""
-        live = self._search.rows_.live_numbers
-        order = live[np.argsort(self._labels[live], kind="stable")]
-        of_order = self._labels[order]
-        return lambda number: order[slice(*np.searchsorted(of_order, [number, number + 1]))]
 
 
 def measurable(shard: Shard, distance: Distance) -> np.ndarray:

@@ -21,7 +21,9 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
-from nearsay.neighbors.by_class.class_table import ClassTable, no_members
+from nearsay.neighbors.by_class.class_means import RowsByClass
+from nearsay.neighbors.by_class.class_table import ClassTable
+from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.sharded.fitted_shards import FittedShard, fitted_shard
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.shards import ShardedRows
@@ -36,22 +38,16 @@ DISTANCES_AT_ONCE = 1 << 20
 class ShardTask:
     """A search in one shard.
 
-    Attributes
-    ----------
-    shard : Shard
     removed : numbers, counted from the first of the shard, of rows that must not be found.
     Q : (n_queries, n_columns)
     k : how many nearest rows; 0 where only members of classes are wanted.
-    distance : Distance
-    left_out : (n_queries,) or empty
-        The row number, counted from the first of the shard, that each query is itself; below 0, or past the end of
-        the shard, where it is none of its rows.
+    left_out : (n_queries,) or empty, the row number, counted from the first of the shard, that each query is itself;
+        below 0, or past the end of the shard, where it is none of its rows.
     groups : (n_rows of the shard,) the group of each row, and (n_queries,) those whose rows must not be found; or None
     labels : (n_rows of the shard,) class numbers, the path of an ``.npy`` file that has those of all rows, or None.
-    n_classes : int
-        With labels, the nearest row of each class is searched for, too.
-    near : (n_queries, n_near) class numbers, or None
-        Instead of all of that, the distances of the ``n_members`` nearest rows of each of these classes.
+    n_classes : with labels, the nearest row of each class is searched for, too.
+    near : (n_queries, n_near) class numbers, or None, instead of all of that, the distances of the ``n_members``
+        nearest rows of each of these classes.
     search : how the rows of a shard are searched: a name, as ``NeighborIndex`` takes it, and the recall.
     memory : how many bytes of shards a process may keep ready for the next task.
     """
@@ -94,7 +90,7 @@ class ShardTask:
         members = None
         if self.labels is not None:
             labeled = fitted.labeled(self.labels, self.n_classes)
-            some, members = labeled.nearest_and_members(Q, max(k, 0), left_out)
+            some, members = labeled.rows_and_members(Queries.of_items(Q, left_out), max(k, 0))
         elif k > 0:
             some = _nearest(fitted, Q, left_out, k)
         else:
@@ -120,17 +116,11 @@ class ShardTask:
 
     def _of_other_groups(self, fitted: FittedShard, Q: np.ndarray, part: Partial) -> Partial:
         """A part without the rows of the queries' own groups."""
-        longer = part.nearest
-        assert longer is not None
-        order = np.argsort(self._is_own(longer.indices), axis=1, kind="stable")[:, : self.k]
-        nearest = neighbor_search.no_neighbors(len(Q), self.k)
-        nearest.indices[:, : order.shape[1]] = np.take_along_axis(longer.indices, order, 1)
-        nearest.distances[:, : order.shape[1]] = np.take_along_axis(longer.distances, order, 1)
-        of_group = self._is_own(nearest.indices)
-        nearest.indices[of_group], nearest.distances[of_group] = -1, np.inf
+        assert part.nearest is not None
+        nearest = part.nearest.without(self._is_own(part.nearest.indices), self.k)
         if part.members is not None:
             self._replace_own_members(fitted, Q, part.members)
-        return Partial(nearest, part.members)
+        return Partial(nearest.widened(self.k), part.members)
 
     def _replace_own_members(self, fitted: FittedShard, Q: np.ndarray, members: ClassTable) -> None:
         """Where the nearest row of a class is of the query's own group, put in the nearest of another."""
@@ -153,8 +143,6 @@ class ShardTask:
 class Partial:
     """The answer of some shards to some queries, as ``merge`` takes it.
 
-    Attributes
-    ----------
     nearest : the k nearest rows of these shards, padded with −1 and +inf; or None.
     members : the nearest row of each class; or None.
     members_far : (n_queries, n_near, n_members) distances, ascending, padded with +inf; or None.
@@ -278,18 +266,8 @@ def _nearest(fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray, k: int) -
 
 def _interleaved(of_shard: Partial, others: Partial, here: np.ndarray) -> Partial:
     """Lines of two answers as one, the first where ``here`` is True."""
-    assert of_shard.nearest is not None
-    assert others.nearest is not None
-    nearest = neighbor_search.no_neighbors(len(here), of_shard.nearest.n_neighbors)
-    members = None
-    if of_shard.members is not None:
-        members = no_members(len(here), *of_shard.members.indices.shape[1:])
-    for lines, part in ((here, of_shard), (~here, others)):
-        assert part.nearest is not None
-        nearest.indices[lines], nearest.distances[lines] = part.nearest.indices, part.nearest.distances
-        if members is not None and part.members is not None:
-            members.indices[lines], members.distances[lines] = part.members.indices, part.members.distances
-    return Partial(nearest, members)
+    order = np.argsort(np.concatenate([np.flatnonzero(here), np.flatnonzero(~here)]))
+    return Partial.of_arrays({name: array[order] for name, array in stacked([of_shard, others]).arrays().items()})
 
 
 def _members_far(task: ShardTask, fitted: FittedShard, Q: np.ndarray) -> np.ndarray:
@@ -311,11 +289,13 @@ def _pairs_with_rows_of(
 
     A row that a query must not find is at +inf.
     """
-    rows_of = fitted.labeled(task.labels, task.n_classes).rows_of_classes()
+    live, of_all = fitted.search.rows_.live_numbers, fitted.labeled(task.labels, task.n_classes).labels
+    order = live[np.argsort(of_all[live], kind="stable")]
+    rows_by_class = RowsByClass(order, of_all, task.n_classes, grouped=None)
     by_class = np.argsort(classes, kind="stable")
     starts = np.flatnonzero(np.diff(classes[by_class], prepend=-1))
     for pairs in np.split(by_class, starts[1:]) if len(by_class) else ():
-        rows = rows_of(int(classes[pairs[0]]))
+        rows = rows_by_class.of(int(classes[pairs[0]]))
         if not len(rows):
             continue
         X = fitted.search.rows_.take(rows)

@@ -26,10 +26,10 @@ from nearsay.neighbors.by_class.labeled import (
     with_classes_met,
 )
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.neighbors.sharded.fitted_shards import check_shard, known_as
 from nearsay.neighbors.sharded.shard_search import NO_ROWS, Partial, ShardTask, shard_tasks, stacked
 from nearsay.neighbors.sharded.shard_work import TaskRounds, work_folder
-from nearsay.neighbors.sharded.workers import workers_of
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.row_store import MOST_ROWS
 from nearsay.search.shards import ShardedRows
@@ -344,14 +344,7 @@ class LabeledShards:
         table = NeighborTable(table.indices[:, :width], table.distances[:, :width])
         sizes = np.bincount(self.labels[self.live_numbers], minlength=self.n_classes)
         answer = with_classes_met(table, self.labels, sizes, left_out, k, members, every_row=width == others)
-        return _of_width(answer, k)
-
-
-def _of_width(table: NeighborTable, k: int) -> NeighborTable:
-    """The table with ``k`` columns."""
-    missing = ((0, 0), (0, k - table.n_neighbors))
-    indices = np.pad(table.indices, missing, constant_values=-1)
-    return NeighborTable(indices, np.pad(table.distances, missing, constant_values=np.inf), table.classes)
+        return answer.widened(k)
 
 
 def _numbers(rows: Any, n_rows: int) -> np.ndarray:

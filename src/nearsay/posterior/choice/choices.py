@@ -1,12 +1,12 @@
-"""What was tried on past cases, as a table that prints."""
+"""What was tried on past cases, and what each member of a pool cost and brought, as tables that print."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from nearsay.core.tables import html_table, text_table
 from nearsay.posterior.methods.named import CRITERIA
 
 SHOWN = 20
@@ -16,15 +16,10 @@ SHOWN = 20
 class CandidateScore:
     """One candidate that was tried, and how it did on past cases.
 
-    Attributes
-    ----------
     posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
     distances, groups : names; among the distances also those of the models beside them.
-    log_posterior : float
-        Mean natural log of the probability given to the true class.
-    accuracy : float
-    seconds : float
-        How long it took to fit and to judge it.
+    log_posterior : mean natural log of the probability given to the true class.
+    seconds : how long it took to fit and to judge it.
     """
 
     posterior: str
@@ -83,30 +78,17 @@ class Choices(list[CandidateScore]):
 
     def __str__(self) -> str:
         shown = [one for number, one in enumerate(self) if number < SHOWN or one is self.chosen]
-        cells = [_HEAD, *map(_cells, shown)]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
-        lines = [self.why]
-        for number, row in enumerate(cells):
-            placed = [
-                cell.rjust(w) if c in _NUMBERS else cell.ljust(w)
-                for c, (cell, w) in enumerate(zip(row, widths, strict=True))
-            ]
-            taken = number > 0 and shown[number - 1] is self.chosen
-            lines.append(("* " if taken else "  ") + "  ".join(placed).rstrip())
+        table = text_table(
+            self.why, _HEAD, [*map(_cells, shown)], [one is self.chosen for one in shown], words=(0, 2, 3)
+        )
         more = len(self) - len(shown)
-        return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+        return f"{table}\n  … and {more} more" if more else table
 
     def _repr_html_(self) -> str:
-        def line(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-        body = "".join(line(_cells(one), "th" if one is self.chosen else "td") for one in self)
-        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
-        return f"<table>{head}<tbody>{body}</tbody></table>"
+        return html_table(self.why, _HEAD, [*map(_cells, self)], [one is self.chosen for one in self])
 
 
 _HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy", "seconds")
-_NUMBERS = (1, 4, 5, 6)
 
 
 def _cells(one: CandidateScore) -> tuple[str, ...]:
@@ -119,3 +101,66 @@ def merits(one: CandidateScore, criterion: str) -> tuple[float, float]:
     """What is compared first, and where that is equal."""
     both = one.log_posterior, one.accuracy
     return both if criterion == CRITERIA[0] else (both[1], both[0])
+
+
+@dataclass(frozen=True)
+class MemberSummary:
+    """A view of the rows, or a model beside them.
+
+    seconds : how long ``fit`` took to learn it and to ask it about past cases.
+    used : whether it answers queries.
+    without : the log loss of past cases without it; None for a member that is not in the pool.
+    """
+
+    name: str
+    seconds: float
+    used: bool
+    without: float | None = None
+
+
+@dataclass(frozen=True)
+class PoolSummary:
+    """What each member of a pool cost and brought; prints as a table.
+
+    members : of MemberSummary; those in use first, by what they bring.
+    log_loss : of past cases, with all members that are used. What it is without one is computed to second order.
+
+    >>> views = MemberSummary("cosine", 0.5, used=False), MemberSummary("euclidean", 0.25, used=True, without=0.31)
+    >>> print(PoolSummary((*views, MemberSummary("forest", 2.0, used=True, without=0.35)), log_loss=0.3, n_cases=120))
+    log loss of 120 past cases: 0.3000
+      member     seconds  without it
+    * forest        2.00      0.3500
+    * euclidean     0.25      0.3100
+      cosine        0.50           -
+    """
+
+    members: tuple[MemberSummary, ...]
+    log_loss: float
+    n_cases: int
+
+    def __post_init__(self) -> None:
+        by_worth = sorted(self.members, key=lambda one: (not one.used, -(one.without or 0.0)))
+        object.__setattr__(self, "members", tuple(by_worth))
+
+    @property
+    def why(self) -> str:
+        """What the numbers are, in a line."""
+        return f"log loss of {self.n_cases} past cases: {self.log_loss:.4f}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON and for tables."""
+        return [asdict(one) for one in self.members]
+
+    def _table(self) -> tuple[Any, ...]:
+        head = ("member", "seconds", "without it")
+        return self.why, head, [*map(_of_member, self.members)], [one.used for one in self.members]
+
+    def __str__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+
+def _of_member(one: MemberSummary) -> tuple[str, ...]:
+    return one.name, f"{one.seconds:.2f}", "-" if one.without is None else f"{one.without:.4f}"

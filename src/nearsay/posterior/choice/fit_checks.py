@@ -18,9 +18,10 @@ from nearsay.distances.named import with_parameters
 from nearsay.encode.encoded_table import EncodedTable
 from nearsay.encode.table_columns import needs_encoding
 from nearsay.errors import InputError
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.choice.candidate_views import is_auto_metric
 from nearsay.posterior.methods.named import FEW, POSTERIORS, Auto, as_posterior, is_auto, name_of
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.row_weights import RowWeights
 from nearsay.posterior.votes import check_tie_break
 
@@ -58,7 +59,7 @@ def _prepared(
     made.weights = weights
     if row_groups is not None:
         made.row_groups = row_groups
-    if isinstance(made, GroupPosterior):
+    if isinstance(made, Pooled):
         made.of_groups = of_groups
     return made
 
@@ -108,7 +109,7 @@ def checked_metric(metric: Any, metric_params: Any) -> Any:
 
 def check_beside(beside: Any, beside_proba: Any, posterior: Any) -> None:
     """Say why companion models cannot be used."""
-    pools = is_auto(posterior) or isinstance(as_posterior(posterior), GroupPosterior)
+    pools = is_auto(posterior) or isinstance(as_posterior(posterior), Pooled)
     if beside is not None and not pools:
         raise InputError(
             f"posterior={posterior!r} uses neighbors only; it cannot combine them with `beside`."

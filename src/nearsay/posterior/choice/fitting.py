@@ -20,7 +20,7 @@ from nearsay.core.steps import Steps
 from nearsay.data.content_order import content_order
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, FRESH, GroupPosterior, Posterior, folds_by, judged_among
+from nearsay.posterior.base import FOLDS_LEFT_OUT, FRESH, Posterior, folds_by, judged_among
 from nearsay.posterior.choice.candidate_views import (
     AUTO_METRICS,
     is_auto_metric,
@@ -28,17 +28,17 @@ from nearsay.posterior.choice.candidate_views import (
     transforms_to_try,
     views_to_try,
 )
+from nearsay.posterior.choice.choices import PoolSummary
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
 from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
 from nearsay.posterior.choice.model_choice import Chooser, ModelCandidate, members_of_all, neighbors_to_try
-from nearsay.posterior.choice.summary import PoolSummary
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.methods.named import CRITERIA, Auto, as_posterior, is_auto
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged
 from nearsay.posterior.priors import Priors, PriorsLike
-from nearsay.posterior.row_weights import RowWeights
+from nearsay.posterior.row_weights import TrainingRows
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.model_beside import ModelBeside, companion_models
 from nearsay.posterior.views.row_transforms import (
@@ -137,17 +137,9 @@ class FitOptions:
         taken = _safe_indexing(X, rows)
         return taken[:, held] if self.is_precomputed else taken
 
-    def fit(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None = None,
-        beside_proba: Sequence[Any] | None = None,
-        groups: np.ndarray | None = None,
-    ) -> FittedModel:
-        """Learn from rows that all count, and their class numbers; ``beside_proba`` has an item for each of beside."""
-        return ModelFit(self, X, labels, classes, weights, beside_proba, groups).model()
+    def fit(self, given: TrainingRows) -> FittedModel:
+        """Learn from rows that all count; ``beside_proba`` has an item for each of ``beside``."""
+        return ModelFit(self, given).model()
 
 
 def is_precomputed(metric: Any) -> bool:
@@ -165,37 +157,26 @@ def _of_table(make: Callable[[], Posterior]) -> Posterior:
 
 
 class ModelFit:
-    """One fit: what its steps share. Parameters are those of ``FitOptions.fit``."""
+    """One fit: what its steps share."""
 
-    def __init__(
-        self,
-        options: FitOptions,
-        X: Any,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None,
-        beside_proba: Sequence[Any] | None,
-        groups: np.ndarray | None,
-    ) -> None:
+    def __init__(self, options: FitOptions, given: TrainingRows) -> None:
         self.options = options
-        self.X = X
-        self.labels = labels
-        self.classes = classes
-        self.weights = weights
-        self.beside_proba = beside_proba
-        self.groups = groups
-        self.n_rows, self.n_classes = len(labels), len(classes)
+        self.X, self.labels, self.classes = given.X, given.labels, given.classes
+        self.weights, self.groups, self.beside_proba = given.weights, given.groups, given.beside_proba
+        self.n_rows, self.n_classes = len(self.labels), len(self.classes)
         self.steps = Steps("NeighborClassifier", shown=options.verbose)
         every = is_auto_metric(options.metric)
-        self.posteriors = posteriors_to_try(options.posterior, every=every, weights=weights, row_groups=groups)
+        self.posteriors = posteriors_to_try(
+            options.posterior, every=every, weights=self.weights, row_groups=self.groups
+        )
         if options.blocks:
             self.posteriors = {name: partial(_of_table, make) for name, make in self.posteriors.items()}
         learns = options.chooses or any(make().needs_past_cases for make in self.posteriors.values())
         self.order = self._content_order() if learns else None
         self.summary: PoolSummary | None = None
-        has_fresh = groups is not None and (groups == FRESH).any()
+        has_fresh = self.groups is not None and (self.groups == FRESH).any()
         order = np.arange(self.n_rows) if self.order is None else self.order
-        self.judged = judged_among(order, groups) if has_fresh else self.order
+        self.judged = judged_among(order, self.groups) if has_fresh else self.order
 
     def model(self) -> FittedModel:
         """Everything, step by step."""
@@ -274,7 +255,7 @@ class ModelFit:
         """All transforms worth a try for "auto"; otherwise, where open, columns of one scale, and whitened ones."""
         metric = self.options.metric
         if is_auto_metric(metric):
-            pools = any(isinstance(make(), GroupPosterior) for make in self.posteriors.values())
+            pools = any(isinstance(make(), Pooled) for make in self.posteriors.values())
             large_margin = metric == AUTO_METRICS[1]
             transforms = transforms_to_try(self.X, self.labels, large_margin=large_margin) if pools else []
             return [*transforms, *self._value_differences()] if pools else []

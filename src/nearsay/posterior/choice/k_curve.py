@@ -139,10 +139,7 @@ class PastVotes:
 class WeightedPastVotes(PastVotes):
     """How well the weighted votes of k = 1 … ``k`` neighbors did; each case counts as much as its row.
 
-    Parameters
-    ----------
-    weights : RowWeights
-        Of all rows of the collection.
+    weights : of all rows of the collection.
     model_failure, smoothing, tie_break, seed : as in ``NeighborClassifier``.
 
     >>> table = NeighborTable(np.array([[1, 2], [0, 2], [1, 0]]), np.array([[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]))

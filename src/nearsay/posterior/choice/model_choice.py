@@ -14,7 +14,7 @@ the scatter of the cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -22,10 +22,9 @@ import numpy as np
 from nearsay.core.arrays import evenly
 from nearsay.core.steps import Steps
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS, GroupPosterior, Posterior
-from nearsay.posterior.choice.choices import CandidateScore, Choices, merits
+from nearsay.posterior.base import FOLDS, Posterior
+from nearsay.posterior.choice.choices import CandidateScore, Choices, MemberSummary, PoolSummary, merits
 from nearsay.posterior.choice.k_curve import DIGITS
-from nearsay.posterior.choice.summary import MemberSummary, PoolSummary
 from nearsay.posterior.methods.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.methods.named import CRITERIA, POSTERIORS
 from nearsay.posterior.methods.pool.pool_members import PoolMembers
@@ -68,50 +67,37 @@ class ModelCandidate:
     models: tuple[int, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class Chooser:
     """Tries candidates on past cases, each once.
 
-    Parameters
-    ----------
-    views : {(group number, distance number): View}
-        Fitted, all over one collection.
+    views : {(group number, distance number): View}, fitted, all over one collection.
     posteriors : {name: function that gives a fresh posterior}
     labels : (n_rows,) class numbers of the collection.
     exponents : as in ``Fusion``.
-    rows : (n_cases,)
-        Numbers of the rows to choose by, in an order that content decides: in this order they are dealt into folds.
-    models : of ModelBeside
-        Models that may be pooled with the neighbors.
+    rows : (n_cases,) numbers of the rows to choose by, in an order that content decides: in this order they are dealt
+        into folds.
+    models : of ModelBeside, models that may be pooled with the neighbors.
     criterion : "log_posterior" or "accuracy"
-    weights : RowWeights, optional
-        How much each row of the collection counts as a case.
+    weights : how much each row of the collection counts as a case.
     steps : where models were measured, and views will be.
     """
 
-    def __init__(
-        self,
-        views: dict[tuple[int, int], View],
-        posteriors: Mapping[str, Callable[[], Posterior]],
-        labels: np.ndarray,
-        n_classes: int,
-        *,
-        ks: Sequence[int],
-        rows: np.ndarray,
-        exponents: str | None = None,
-        models: Sequence[ModelBeside] = (),
-        criterion: str = CRITERIA[0],
-        weights: RowWeights | None = None,
-        steps: Steps | None = None,
-    ) -> None:
-        self.steps = Steps() if steps is None else steps
-        self.views = views
-        self.posteriors = posteriors
-        self.ks = ks
-        self.labels = labels
-        self.n_classes = n_classes
-        self.exponents = exponents
-        self.criterion = criterion
-        self.rows = rows
+    views: dict[tuple[int, int], View]
+    posteriors: Mapping[str, Callable[[], Posterior]]
+    labels: np.ndarray
+    n_classes: int
+    _: KW_ONLY
+    ks: Sequence[int]
+    rows: np.ndarray
+    exponents: str | None = None
+    models: Sequence[ModelBeside] = ()
+    criterion: str = CRITERIA[0]
+    weights: RowWeights | None = None
+    steps: Steps = field(default_factory=Steps)
+
+    def __post_init__(self) -> None:
+        views, posteriors, labels, ks, models = self.views, self.posteriors, self.labels, self.ks, self.models
         # A class of one row is never right when that row is left out, whatever is chosen.
         judged = np.flatnonzero(np.bincount(labels)[labels[self.rows]] > 1)
         judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
@@ -121,7 +107,6 @@ class Chooser:
         for key, view in views.items():
             with self.steps.step(self._view_name(key)):
                 self._all[key] = view.past_cases(1 if view.knows_labels else max(ks), members, self.rows)
-        self.models = list(models)
         self._all_log_proba = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
         self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
@@ -133,7 +118,7 @@ class Chooser:
         self._everyone = everyone
         self._paid: PoolMembers | None = None
         self._losses_without: dict[str, float] = {}  # of the pool, without each member that pays
-        self._worth = relative_weights(weights, self.rows)  # how much each case counts
+        self._worth = relative_weights(self.weights, self.rows)  # how much each case counts
 
     def choose(self) -> ModelCandidate:
         """The candidate to take: step by step, as drawn above.
@@ -143,7 +128,7 @@ class Chooser:
         k = self.ks[len(self.ks) // 2]
         alone = self._views_of_each_distance()
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
-        pools_all = isinstance(self.posteriors[expected](), GroupPosterior)
+        pools_all = isinstance(self.posteriors[expected](), Pooled)
         learned = tuple(key for key, view in self.views.items() if view.knows_labels)
         best = ModelCandidate(expected, k, (*sum(alone, ()), *learned) if pools_all else alone[0])
         if pools_all and JOINT in self.views:  # which has all distances, so that one is enough for the groups
@@ -167,7 +152,7 @@ class Chooser:
         shown = self.view_to_show()
         k, lead = shown.n_neighbors, shown.posterior
         expected = shown
-        if isinstance(self.posteriors[lead](), GroupPosterior):
+        if isinstance(self.posteriors[lead](), Pooled):
             # The pool is held by its first views.
             others = sorted((key for key in self.views if key not in shown.views), key=self._turn)
             expected = replace(shown, views=(*shown.views, *others), models=tuple(range(len(self.models))))
@@ -378,7 +363,7 @@ class Chooser:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lines of cases and their probabilities, a fold at a time, learned from the others."""
         posterior = self.posteriors[candidate.posterior]()
-        if isinstance(posterior, GroupPosterior):
+        if isinstance(posterior, Pooled):
             if len(self.rows) > 1:
                 yield from posterior.fit_and_leave_out(tables, self.labels, self.n_classes, self.rows, FOLDS)
                 self._pools[candidate] = posterior

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nearsay.core.printable import printable
+from nearsay.core.tables import html_table
 from nearsay.errors import require
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence.model_answers import models_in_words
@@ -54,9 +55,7 @@ class InWords:
 
 def text_and_table(text: str, head: Sequence[str], rows: Iterable[Sequence[str]], evidence: Any = None) -> str:
     """HTML of some sentences, a table below them, and the evidence of another answer below that."""
-    heads = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+    table = html_table("", head, list(rows))
     inner = evidence._repr_html_() if isinstance(evidence, InWords) else ""
     return f"<div><p>{answer_first(escape(text))}</p>{table}{inner}</div>"
 
@@ -220,16 +219,10 @@ def evidence(
 ) -> list[Evidence]:
     """One plain object for each of some queries, from arrays.
 
-    Parameters
-    ----------
-    labels : (n_queries, k)
-        Class numbers of the neighbors, −1 where there is none.
-    winners : (n_queries,)
-        Class numbers of the answers.
-    novelty : (n_queries,)
-        NaN where there is nothing to compare with.
-    classes : (n_classes,)
-        Labels by class number.
+    labels : (n_queries, k) class numbers of the neighbors, −1 where there is none.
+    winners : (n_queries,) class numbers of the answers.
+    novelty : (n_queries,) NaN where there is nothing to compare with.
+    classes : (n_classes,) labels by class number.
     record : (cases, right) of each query.
     ids : (n_rows,) names of the rows, where they have names.
     twins : (n_queries,) the row that each repeats, −1 for none.

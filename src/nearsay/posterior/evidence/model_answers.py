@@ -19,8 +19,6 @@ def model_answers(
 ) -> list[list[dict[str, Any]]]:
     """For each query a dict for each model: its name, its answer, and the probability that it gives to it.
 
-    Parameters
-    ----------
     log_p : (n_queries, n_classes, n_models)
     classes : labels by class number.
     forest : the rows with the largest shares of the forest's vote, −share as their distance, and their class numbers.

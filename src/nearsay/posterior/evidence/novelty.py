@@ -41,8 +41,6 @@ ROUNDING = 1e-9
 class UsualSigns:
     """What past cases are like.
 
-    Attributes
-    ----------
     center, scale : (4,) mean and standard deviation of each sign
     scores : (n,) the sum of the four, centered and scaled, of every past case; smallest first
     labels : (n,) their class numbers
@@ -215,8 +213,7 @@ class Novelty:
 
     @staticmethod
     def _scores(signs: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        scores: np.ndarray = ((signs - center) / scale).sum(axis=1)
-        return scores
+        return ((signs - center) / scale).sum(axis=1)
 
     def _reach_of(self, neighbors: np.ndarray) -> np.ndarray:
         """How far the own ``reach``-th neighbor of each neighbor is, up to ``reach`` of them; of a missing one, NaN."""

@@ -23,15 +23,9 @@ FEWEST = 10
 class ShiftTest:
     """Whether queries are more unusual than past cases, all of them together.
 
-    Attributes
-    ----------
-    n_queries : int
-    mean_novelty : float
-        About a half where queries are like the rows of the collection.
-    p_value : float
-        How often as many queries like the rows would be at least as novel, in the mean.
-    rate : float
-        How often such a batch is called unlike the collection although it is not.
+    mean_novelty : about a half where queries are like the rows of the collection.
+    p_value : how often as many queries like the rows would be at least as novel, in the mean.
+    rate : how often such a batch is called unlike the collection although it is not.
 
     >>> print(ShiftTest(50, 0.93, 1e-9, 0.01))
     These 50 queries are unlike the collection (mean novelty 0.93): promises may not hold.
@@ -60,8 +54,6 @@ def shift_test(novelty: Any, n_past: int, rate: float = RATE) -> ShiftTest:
     Novelty is the share of past cases that are less unusual. So its mean over a batch is the rank sum, which is about
     normal for queries like the rows: 1/2 with variance (n + m + 1) / (12 n m), for m queries and n past cases.
 
-    Parameters
-    ----------
     novelty : (n_queries,) from 0 to 1; NaN is left out.
     n_past : how many past cases novelty compares with.
     rate : the share of batches like the rows that are called unlike them.
@@ -95,16 +87,9 @@ def batch_shift(novelty: Sequence[float | None], n_past: int) -> ShiftTest | Non
 class DriftTest:
     """Whether answers are right less often than their probabilities say, more so than those of past cases.
 
-    Attributes
-    ----------
-    n_answers : int
-    n_right : int
-    expected : float
-        How many would be right by their probabilities, and by how far past cases were off.
-    p_value : float
-        How often as many answers that are like past cases would be right so seldom.
-    rate : float
-        How often such answers are called drifted.
+    expected : how many would be right by their probabilities, and by how far past cases were off.
+    p_value : how often as many answers that are like past cases would be right so seldom.
+    rate : how often such answers are called drifted.
 
     >>> print(DriftTest(50, 31, 44.6, 1e-5, 0.01))
     31 of these 50 answers are right, where 45 were to be expected: their probabilities are too high.
@@ -132,8 +117,6 @@ def drift_test(sureness: np.ndarray, right: np.ndarray, past: Records, rate: flo
     Each answer is right with its probability, corrected by how far answers are off altogether; a mean over n of them
     varies by the mean of p (1 − p), over n.
 
-    Parameters
-    ----------
     sureness : (n,) the probability of each answer.
     right : (n,) bool
     past : of the answers to past cases.

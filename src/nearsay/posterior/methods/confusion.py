@@ -11,11 +11,10 @@ from scipy import sparse
 from nearsay.core.arrays import row_blocks
 from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import Posterior
 from nearsay.posterior.methods.past_case_table import (
     CaseTable,
+    CountsCases,
     Tabulated,
-    is_usable,
     listed_classes,
     past_cases,
     worth_of,
@@ -52,8 +51,7 @@ def confusion(truth: np.ndarray, predicted: np.ndarray, n_classes: int, worth: n
 
 def _share(right: np.ndarray, cases: np.ndarray, of_all: np.ndarray | float) -> np.ndarray:
     """How often it was right; without a case as often as all are."""
-    share: np.ndarray = np.where(cases > 0, right / np.where(cases > 0, cases, 1), of_all)
-    return share
+    return np.where(cases > 0, right / np.where(cases > 0, cases, 1), of_all)
 
 
 class Confmat(Tabulated):
@@ -61,8 +59,7 @@ class Confmat(Tabulated):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
     normalize : {"row", "column"}, default="row"
         Right out of the cases that truly were of the class (recall), or out
         of those that were predicted as the class (precision).
@@ -136,7 +133,7 @@ class Confmat(Tabulated):
         return p
 
 
-class ConfmatRank(Posterior):
+class ConfmatRank(CountsCases):
     """A class is as likely as past cases of it found the predicted class probable, going by ``Rank``.
 
     What ``Rank`` gives to every class in a past case is added up in the row
@@ -148,8 +145,7 @@ class ConfmatRank(Posterior):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------
@@ -163,14 +159,13 @@ class ConfmatRank(Posterior):
     """
 
     members = ()
-    takes_weights = True
-    counts_cases = True
     name = "confmat&rank"
     ranking: type[Rank] = Rank
 
-    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
-        self.model_failure = model_failure
-        self.max_past_cases = max_past_cases
+    @property
+    def n_cases_(self) -> int:  # type: ignore[override]
+        """How many past cases were counted."""
+        return self.ranks_.n_cases_
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases by rank, then add up the probabilities that these counts give to the same cases."""
@@ -192,7 +187,7 @@ class ConfmatRank(Posterior):
         """Probabilities (n_queries, n_classes); every row sums to 1. Without any neighbor all classes are alike."""
         from nearsay.posterior.methods.past_case_table_kernels import give_column
 
-        if not self.ranks_.n_cases_:
+        if not self.n_cases_:
             return self.ranks_.proba(table)
         p = np.empty((len(table), len(self.base_)))
         extra = self.extra_
@@ -206,25 +201,9 @@ class ConfmatRank(Posterior):
         other.ranks_ = self.ranks_.over(labels, n_classes, rows)
         return other
 
-    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of all counts.
-
-        Exactly what a fit without that case would say: the ranks are those of
-        the others, and so is what the others add up to by these ranks.
-        """
-        rows = np.arange(len(self.labels_)) if rows is None else rows
-        counted = is_usable(table, self.labels_, rows)
-        p = np.empty((len(table), self.n_classes_))
-        p[~counted] = self.proba(table[~counted])
-        if self.ranks_.n_cases_ > 1:
-            p[counted] = self._left_out(table[counted], rows[counted])
-        elif counted.any():
-            p[counted] = self.ranks_.without(table[counted], rows[counted]).proba(table[counted])
-        return p
-
-    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
-        return self.proba(table)
+    def without(self, table: NeighborTable, rows: np.ndarray | None = None) -> Rank:
+        """The ranks before they counted these cases: without any case both give the same."""
+        return self.ranks_.without(table, rows)
 
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
         from nearsay.posterior.methods.past_case_table_kernels import give_columns_left_out
@@ -275,13 +254,7 @@ class ConfmatRank(Posterior):
 
 
 class ConfmatRankVotesplit(ConfmatRank):
-    """As ``ConfmatRank``, but what a past case gives to every class goes by ``RankVotesplit``.
-
-    Parameters
-    ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
-    """
+    """As ``ConfmatRank``, but what a past case gives to every class goes by ``RankVotesplit``."""
 
     name = "confmat&rank&votesplit"
     ranking = RankVotesplit

@@ -37,10 +37,8 @@ class CustomPosterior(Posterior):
 
     def __init__(self, custom: Any) -> None:
         self.custom = custom
-        self.needs_past_cases = getattr(custom, "needs_past_cases", Posterior.needs_past_cases)
-        self.members = getattr(custom, "members", Posterior.members)
-        self.max_past_cases = getattr(custom, "max_past_cases", Posterior.max_past_cases)
-        self.counts_votes = getattr(custom, "counts_votes", Posterior.counts_votes)
+        for name in ("needs_past_cases", "members", "max_past_cases", "counts_votes"):
+            setattr(self, name, getattr(custom, name, getattr(Posterior, name)))
         self.takes_rows = "rows" in inspect.signature(custom.fit).parameters
         self.takes_weights = "sample_weight" in inspect.signature(custom.fit).parameters
         self._known: np.ndarray | None = None
@@ -73,8 +71,7 @@ class CustomPosterior(Posterior):
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """The probabilities of the object."""
-        p: np.ndarray = self.custom.proba(self._among_known(table))
-        return p
+        return self.custom.proba(self._among_known(table))
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, by the method of the object or by folds."""
@@ -82,8 +79,7 @@ class CustomPosterior(Posterior):
             return self.proba(table)
         if self._known is not None or not hasattr(self.custom, "leave_one_out_proba"):
             return self._proba_by_folds(table, rows)
-        p: np.ndarray = self.custom.leave_one_out_proba(table, rows)
-        return p
+        return self.custom.leave_one_out_proba(table, rows)
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases by folds: how a method of the object leaves one out is not known here."""
@@ -111,7 +107,4 @@ def among(table: NeighborTable, rows: np.ndarray, n_rows: int) -> NeighborTable:
     number = np.full(n_rows, -1)
     number[rows] = np.arange(len(rows))
     indices = np.where(table.indices >= 0, number[table.indices], -1)
-    present_first = np.argsort(indices < 0, axis=1, kind="stable")
-    indices = np.take_along_axis(indices, present_first, axis=1)
-    distances = np.take_along_axis(table.distances, present_first, axis=1)
-    return NeighborTable(indices, np.where(indices >= 0, distances, np.inf), table.classes)
+    return NeighborTable(indices, table.distances, table.classes).without(indices < 0)

@@ -34,8 +34,7 @@ def right_at_even_odds(same: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _of_all(n_same: np.ndarray, n_other: np.ndarray) -> np.ndarray:
-    share: np.ndarray = (n_same + 0.5) / (n_same + n_other + 1)
-    return share
+    return (n_same + 0.5) / (n_same + n_other + 1)
 
 
 def _at_even_odds(same: np.ndarray, other: np.ndarray, of_all: np.ndarray) -> np.ndarray:
@@ -43,13 +42,11 @@ def _at_even_odds(same: np.ndarray, other: np.ndarray, of_all: np.ndarray) -> np
     of_line = _shrunk(same.sum(axis=-1, keepdims=True), other.sum(axis=-1, keepdims=True), of_all)
     share = _shrunk(same, other, of_line)
     weighed = share * (1 - of_all)
-    at_even_odds: np.ndarray = weighed / (weighed + (1 - share) * of_all)
-    return at_even_odds
+    return weighed / (weighed + (1 - share) * of_all)
 
 
 def _shrunk(same: np.ndarray, other: np.ndarray, usual: float | np.ndarray) -> np.ndarray:
-    share: np.ndarray = (same + STRENGTH * usual) / (same + other + STRENGTH)
-    return share
+    return (same + STRENGTH * usual) / (same + other + STRENGTH)
 
 
 class DistVotesplit(Tabulated):
@@ -61,8 +58,7 @@ class DistVotesplit(Tabulated):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------

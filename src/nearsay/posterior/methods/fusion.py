@@ -18,8 +18,9 @@ import numpy as np
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior, splits
+from nearsay.posterior.base import Posterior, splits
 from nearsay.posterior.methods.pool.log_linear import Cases, fit_weights, likeliest, stack
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 
 MOST_CASES = 20_000
@@ -35,8 +36,7 @@ class Fusion:
     Parameters
     ----------
     posterior : Posterior
-        Copies of it are fitted. A ``GroupPosterior`` (the pool) takes all groups at once; of any other there is
-        one for each group.
+        Copies of it are fitted. ``Pooled`` takes all groups at once; of any other there is one for each group.
     exponents : None or "learned"
         None is eq. (3), the plain product. "learned" raises each group's
         posterior to a power, by maximum likelihood on past cases: groups that
@@ -82,7 +82,7 @@ class Fusion:
         self._exponents_left_out = np.ones((len(rows), len(tables)))
         given = [table for table in tables if table is not None]
         first = copy(self.posterior)
-        self._joint = first if isinstance(first, GroupPosterior) else None
+        self._joint = first if isinstance(first, Pooled) else None
         self.posteriors_: list[Posterior]
         if self._joint is not None:
             self.posteriors_ = [self._joint.fit_groups(given, labels, n_classes, rows)]
@@ -136,7 +136,7 @@ class Fusion:
             again = copy(posterior)
             again.weights = weights
             other.posteriors_.append(again.over(labels, self.n_classes_, np.arange(len(labels))))
-        if isinstance(other.posteriors_[0], GroupPosterior):
+        if isinstance(other.posteriors_[0], Pooled):
             other._joint = other.posteriors_[0]
         return other
 
@@ -161,8 +161,7 @@ class Fusion:
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         if len(tables) == 1:  # a product of one is itself, and taking logs back and forth takes longer than all else
             (p,) = self._proba_by_group(tables)
-            one: np.ndarray = p / p.sum(axis=1, keepdims=True)
-            return one
+            return p / p.sum(axis=1, keepdims=True)
         total = np.zeros((len(tables[0]), self.n_classes_))
         for exponent, log_p in zip(self.exponents_, self._logs(tables), strict=True):
             log_p *= exponent
@@ -251,8 +250,7 @@ def left_out_folds(
 
 
 def _log(p: np.ndarray) -> np.ndarray:
-    log_p: np.ndarray = np.log(np.maximum(p, NOTHING))
-    return log_p
+    return np.log(np.maximum(p, NOTHING))
 
 
 def normalized(log_p: np.ndarray) -> np.ndarray:

@@ -39,18 +39,11 @@ Blocks = Callable[[], Iterable[tuple[NeighborTable, np.ndarray | None]]]
 class CaseTable:
     """One table of a fitted posterior.
 
-    Attributes
-    ----------
-    name : str
-        What the table is called.
-    axes : tuple of str
-        What each axis counts, in plain words; one or two of them.
-    ticks : tuple of lists
-        The values along each axis.
-    cases : array, one axis for each of ``axes``
-        How many past cases, or how much of them, each cell holds.
-    probability : array of the same shape
-        What the posterior reads from the cell.
+    name : what the table is called.
+    axes : what each axis counts, in plain words; one or two of them.
+    ticks : the values along each axis.
+    cases : array, one axis for each of ``axes``, how many past cases, or how much of them, each cell holds.
+    probability : array of the same shape, what the posterior reads from the cell.
 
     >>> table = CaseTable("rank", ("rank of the true label",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))
     >>> table.cases.sum()
@@ -129,8 +122,7 @@ def past_cases(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None
 def is_usable(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     """Which lines of a leave-one-out table something can be learned from: (n_lines,) bool."""
     truth = labels if rows is None else labels[rows]
-    usable: np.ndarray = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
-    return usable
+    return (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
 
 
 def worth_of(rows: np.ndarray, weights: RowWeights | None) -> np.ndarray:
@@ -160,7 +152,46 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
     return table.classes
 
 
-class Tabulated(Posterior):
+class CountsCases(Posterior):
+    """A posterior that counts past cases, and can take a case back from its counts."""
+
+    takes_weights = True
+    counts_cases = True
+    n_cases_: int
+
+    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
+        self.model_failure = model_failure
+        self.max_past_cases = max_past_cases
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of the counts.
+
+        Exactly what a fit without that case would say.
+        """
+        rows = np.arange(len(self.labels_)) if rows is None else rows
+        counted = is_usable(table, self.labels_, rows)
+        p = np.empty((len(table), self.n_classes_))
+        p[~counted] = self.proba(table[~counted])
+        if self.n_cases_ == 1:
+            p[counted] = self.without(table[counted], rows[counted]).proba(table[counted])
+        elif self.n_cases_ > 1:
+            p[counted] = self._left_out(table[counted], rows[counted])
+        return p
+
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
+        return self.proba(table)
+
+    def without(self, table: NeighborTable, rows: np.ndarray | None = None) -> Posterior:
+        """The same posterior before it counted these cases; line i is about row ``rows[i]``, or row i."""
+        raise NotImplementedError
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        """The probabilities of counted cases, two or more, each without itself."""
+        raise NotImplementedError
+
+
+class Tabulated(CountsCases):
     """Base of the posteriors that count past cases in a table.
 
     Where rows have weights, a past case counts as much as its row; what it is
@@ -171,13 +202,6 @@ class Tabulated(Posterior):
     Where every class has one row only, there is nothing to count: a warning
     says so, and the votes alone are used.
     """
-
-    takes_weights = True
-    counts_cases = True
-
-    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
-        self.model_failure = model_failure
-        self.max_past_cases = max_past_cases
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases of a leave-one-out table; line i is about row ``rows[i]``, or row i."""
@@ -222,25 +246,6 @@ class Tabulated(Posterior):
         self._give(table, p)
         return p
 
-    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of the counts.
-
-        Exactly what a fit without that case would say.
-        """
-        rows = np.arange(len(self.labels_)) if rows is None else rows
-        counted = is_usable(table, self.labels_, rows)
-        p = np.empty((len(table), self.n_classes_))
-        p[~counted] = self.proba(table[~counted])
-        if self.n_cases_ == 1:
-            p[counted] = self.without(table[counted], rows[counted]).proba(table[counted])
-        elif self.n_cases_ > 1:
-            p[counted] = self._left_out(table[counted], rows[counted])
-        return p
-
-    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
-        return self.proba(table)
-
     def elected(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
         """The most voted label of every query and its votes."""
         return elected(table, self.labels_, self.n_classes_, self.n_neighbors_)
@@ -259,8 +264,7 @@ class Tabulated(Posterior):
         below = place.astype(np.int64)
         above = np.minimum(below + 1, self.n_voters_ - 1)
         fraction = (place - below)[:, None]
-        between: np.ndarray = (1 - fraction) * past(below) + fraction * past(above)
-        return between
+        return (1 - fraction) * past(below) + fraction * past(above)
 
     def _matching(self) -> np.ndarray:
         return matching_votes(self.n_neighbors_, self.class_size_)
@@ -279,10 +283,6 @@ class Tabulated(Posterior):
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
         """Fill in the probabilities of queries."""
-        raise NotImplementedError
-
-    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
-        """The probabilities of counted cases, two or more, each without itself."""
         raise NotImplementedError
 
     def _take(self, table: NeighborTable, rows: np.ndarray, times: int) -> None:

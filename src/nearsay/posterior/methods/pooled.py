@@ -28,13 +28,13 @@ from nearsay.errors import InputError
 from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
+from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
 from nearsay.posterior.methods.past_case_table import listed_classes
-from nearsay.posterior.methods.pool.failure import failure_share
 from nearsay.posterior.methods.pool.log_linear import (
     PRECISION,
     Cases,
     add_cases,
+    failure_share,
     fit_weights,
     likeliest,
     n_candidates,
@@ -82,7 +82,7 @@ CORE_VIEWS, CASES_TO_HOLD = 2, 1500
 CASES_TO_DROP_BY = 2000
 
 
-class Pooled(GroupPosterior):
+class Pooled(Posterior):
     """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
 
     Parameters
@@ -133,6 +133,7 @@ class Pooled(GroupPosterior):
     takes_weights = True
     _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
     strictness_ = 1.0
+    of_groups = False  # whether tables are of feature groups, which measure different things; set before ``fit``
     of_table = False  # whether rows are those of a table with words or gaps, whose views may be held more closely
 
     def __init__(
@@ -279,9 +280,7 @@ class Pooled(GroupPosterior):
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
 
-        The class of a case counts one row less, as it does when the case is
-        new. What else ``fit`` took from the table, the usual distance and the
-        usual size of a class, does not depend on the label of a case, and stays.
+        The usual distance and size of a class do not depend on the label of a case, and stay.
         """
         return self.leave_one_out_groups([table], rows)
 
@@ -301,7 +300,7 @@ class Pooled(GroupPosterior):
     def fit_and_leave_out(
         self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """``fit_groups``, then lines and probabilities by folds, from features that are computed once."""
+        """``fit_groups``, then lines and their probabilities by what the other folds teach; features are made once."""
         cases, teachers = self._fit(tables, labels, n_classes, rows)
         return self._by_folds(cases, teachers, tables, rows, n_folds)
 
@@ -370,7 +369,7 @@ class Pooled(GroupPosterior):
         if not isinstance(near, ClassesOnGpu) or table.further or table.model_log_p is not None:
             return None
         by_size = self.size_weight_ * self._far_by_size
-        learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]
+        learned = self._columns(near), self.floors_[0], self.gaps_[0], self.weights_[0]
         return pooled_on_gpu(near, *learned, by_size, self.model_failure_)
 
     def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
@@ -411,8 +410,7 @@ class Pooled(GroupPosterior):
         """The lines that weights are learned from: of all rows that are not alone in their class, or an even choice."""
         usable = np.flatnonzero(np.bincount(self.labels_, minlength=self.n_classes_)[self.labels_[rows]] > 1)
         row_bytes = 8 * n_candidates(self.n_classes_) * self._n_features(tables)
-        teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
-        return teachers
+        return usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
 
     def _cases(self, tables: Sequence[NeighborTable], rows: np.ndarray, usable: np.ndarray) -> Cases:
         """What the weights are learned from: the ``usable`` lines, line i being about row ``rows[i]``."""
@@ -451,14 +449,9 @@ class Pooled(GroupPosterior):
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
         from nearsay.posterior.methods.pool.log_linear_kernels import log_mean_distances
 
-        gaps = self._usual_gaps(len(groups))
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
             first = number * len(self.members_)
-            log_mean_distances(*near.arrays, self._columns(near), floor, gaps[number], first, out)
-
-    def _usual_gaps(self, n_groups: int) -> np.ndarray:
-        """``gaps_``, or zeros where a pool was put together without them."""
-        return getattr(self, "gaps_", np.zeros((n_groups, len(self.members_))))
+            log_mean_distances(*near.arrays, self._columns(near), floor, self.gaps_[number], first, out)
 
     def _columns(self, near: NearestClasses) -> np.ndarray:
         """Where the means of this table are of the numbers that are used."""

@@ -33,8 +33,7 @@ def add_one(votes: np.ndarray, cast: np.ndarray, n_classes: int, model_failure: 
     >>> add_one(np.array([3, 1]), np.array([4, 4]), n_classes=2, model_failure=0.1).round(3)
     array([0.667, 0.333])
     """
-    smoothed: np.ndarray = (votes + 1) / (cast + n_classes)
-    return smoothed
+    return (votes + 1) / (cast + n_classes)
 
 
 SMOOTHINGS: dict[str, Callable[[np.ndarray, np.ndarray, int, float], np.ndarray]] = {

@@ -32,8 +32,7 @@ class Rank(Tabulated):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------
@@ -92,8 +91,7 @@ class Rank(Tabulated):
         """The column of ``counts_`` that each past case belongs to."""
         from nearsay.posterior.methods.past_case_table_kernels import true_ranks
 
-        ranks: np.ndarray = true_ranks(listed_classes(table).numbers, truth, self.n_classes_)
-        return ranks
+        return true_ranks(listed_classes(table).numbers, truth, self.n_classes_)
 
     def _read(self) -> None:
         self.reading_ = rank_probabilities(self.in_cases(self.counts_[0]))[None, :]
@@ -132,8 +130,7 @@ class RankVotesplit(Rank):
 
     Parameters
     ----------
-    model_failure : float, default=0.01
-        Share of the probability spread evenly over all classes.
+    model_failure, max_past_cases : as in ``Weighted``.
 
     Attributes
     ----------
@@ -247,5 +244,4 @@ def shrunk(counts: np.ndarray, expected: np.ndarray) -> np.ndarray:
     share[-1] = 1.0
     gone_on = np.cumprod(1 - share)
     share[1:] *= gone_on[:-1]
-    p: np.ndarray = share
-    return p
+    return share

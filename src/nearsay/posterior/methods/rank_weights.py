@@ -24,14 +24,9 @@ SMALLEST = 1e-30
 def decreasing_weights(right: np.ndarray, worth: np.ndarray | None = None) -> np.ndarray:
     """The weights w_1 ≥ … ≥ w_k ≥ 0, summing to 1, that make the true labels of past cases likeliest.
 
-    Parameters
-    ----------
-    right : (n_cases, k) bool
-        Whether the neighbor at each rank has the label of its case. A missing
-        neighbor has not. Cases without any right neighbor are passed over: no
-        weights could help them.
-    worth : (n_cases,) above 0, optional
-        How much the log likelihood of each case counts; 1 for all by default.
+    right : (n_cases, k) bool, whether the neighbor at each rank has the label of its case. A missing neighbor has not.
+        Cases without any right neighbor are passed over: no weights could help them.
+    worth : (n_cases,) above 0, optional, how much the log likelihood of each case counts; 1 for all by default.
 
     Without any case all weights are equal.
 
@@ -49,8 +44,7 @@ def decreasing_weights(right: np.ndarray, worth: np.ndarray | None = None) -> np
         return np.full(n_ranks, 1 / n_ranks)
     first_j = np.arange(1, n_ranks + 1)
     mixture = best_mixture(patterns.cumsum(axis=1) / first_j, n_cases / n_cases.sum())
-    weights: np.ndarray = (mixture / first_j)[::-1].cumsum()[::-1]
-    return weights
+    return (mixture / first_j)[::-1].cumsum()[::-1]
 
 
 def best_mixture(likelihood: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -99,8 +93,7 @@ def _newton_step(likelihood: np.ndarray, share: np.ndarray, mixture: np.ndarray)
         tried = mixture + step * (target - mixture)
         p = likelihood @ tried
         if p.min() > 0 and share @ np.log(p) > here:
-            moved: np.ndarray = tried
-            return moved
+            return tried
     return mixture
 
 

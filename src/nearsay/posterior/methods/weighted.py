@@ -64,8 +64,7 @@ def weights_by_row(
 
     with one_blas_thread():  # the vectors are short: threads would wait for each other longer than they work
         solution = minimize(surprise, np.zeros(len(labels)), jac=True, method="L-BFGS-B")
-    weights: np.ndarray = expit(solution.x)
-    return weights
+    return expit(solution.x)
 
 
 LEARNERS = {"rank": weights_by_rank, "row": weights_by_row}

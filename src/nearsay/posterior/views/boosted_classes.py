@@ -31,8 +31,7 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    most_rows : int, default=20_000
-        Of more rows, so many are learned from, evenly.
+    most_rows : int, default=20_000, of more rows, so many are learned from, evenly.
 
     Attributes
     ----------

@@ -160,9 +160,12 @@ class View:
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         lines = np.flatnonzero(local[rows] >= 0)
+        return self._spread(self._left_out(k, members, local[rows[lines]]), lines, len(rows))
+
+    def _left_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
+        """The same for some of the rows that have the group, by their numbers among these."""
         by_folds = self.knows_labels and not self.maps_are_held_out
-        leave_one_out = self._past_by_folds if by_folds else self.past_.of_rows
-        return self._spread(leave_one_out(k, members, local[rows[lines]]), lines, len(rows))
+        return (self._past_by_folds if by_folds else self.past_.of_rows)(k, members, rows)
 
     def _past_by_folds(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """Past cases by maps that were learned without them; rows are numbered among those with the group."""

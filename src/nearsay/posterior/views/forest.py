@@ -49,16 +49,15 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_trees : int, default=100
-    rows_a_tree : int, default=20_000
-        Rows that each tree is grown from, at most: drawn anew for each, so that together they see many more.
-    smallest_split : int or None, default=None
-        Nodes of fewer different rows are not split. None takes the one of ``SMALLEST_SPLITS`` by which rows are
-        answered best by the trees grown without them: where labels are noisy, small leaves repeat the noise.
+    rows_a_tree : int, default=20_000, rows that each tree is grown from, at most: drawn anew for each, so that together
+        they see many more.
+    smallest_split : int or None, default=None, nodes of fewer different rows are not split. None takes the one of
+        ``SMALLEST_SPLITS`` by which rows are answered best by the trees grown without them: where labels are noisy,
+        small leaves repeat the noise.
 
     Attributes
     ----------
     classes_ : (n_classes,)
-    smallest_split_ : int
     """
 
     def __init__(self, *, n_trees: int = 100, rows_a_tree: int = 20_000, smallest_split: int | None = None) -> None:
@@ -78,8 +77,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
             check_that_ways_end(forest._right)
             if forest._counts.min(initial=1) < 1:
                 raise InputError("A saved forest has a row that was drawn 0 times.")
-        made: ForestClasses = forest
-        return made
+        return forest
 
     @property
     def n_rows(self) -> int:

@@ -34,12 +34,9 @@ class GaussianClasses(DirectionsModel):
     The covariance of a class is that of its rows, mixed with the one within all
     classes, which counts as many rows as there are columns.
 
-    Parameters
-    ----------
-    scores : bool, default=False
-        Whether columns are first replaced by their normal scores: the quantile
-        of each number among the training rows, as a standard normal has it.
-        Skewed columns, and those with values far out, then look like a Gaussian's.
+    scores : bool, default=False, whether columns are first replaced by their normal scores: the quantile of each number
+        among the training rows, as a standard normal has it. Skewed columns, and those with values far out, then look
+        like a Gaussian's.
     """
 
     _farthest = 1e100  # so that squares stay finite
@@ -90,8 +87,7 @@ class GaussianClasses(DirectionsModel):
         """Minus the log densities, up to what all classes have in common."""
         apart = mapped @ self._whitening @ self._factors - self._offsets
         squares = (apart * apart).reshape(len(mapped), len(self.classes_), -1)
-        far: np.ndarray = squares.sum(axis=2) / 2 + self._half_log_det
-        return far
+        return squares.sum(axis=2) / 2 + self._half_log_det
 
     def _columns(self, X: np.ndarray) -> np.ndarray:
         columns = super()._columns(X)

@@ -16,8 +16,7 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import PastCases, lines_of
 from nearsay.posterior.views.feature_group import View, present
-from nearsay.posterior.views.model_beside import stacked_models
-from nearsay.posterior.views.views import Views, with_further
+from nearsay.posterior.views.views import Views
 
 NAME = "all columns"
 
@@ -27,15 +26,11 @@ class JointView(View):
 
     Rows that lack any group are not among its rows, and have an empty line as queries.
 
-    Parameters
-    ----------
     columns : of all groups together.
     past : of the classifier of these columns; its rows are those of X that lack no group.
     n_rows : how many rows X has.
     rows : (n_present,) the numbers of the rows that lack no group.
     """
-
-    fresh_: np.ndarray | None = None
 
     def __init__(self, columns: Any, past: PastCases, n_rows: int, rows: np.ndarray) -> None:
         search: Any = past.search
@@ -58,11 +53,10 @@ class JointView(View):
     def over(self, X: Any, labels: np.ndarray, n_classes: int, groups: np.ndarray | None = None) -> JointView:
         """The same views of other rows; models stay as they were learned: from none of the rows to be asked about."""
         rows, numbers = present(X, self.columns)
-        of_groups = None if groups is None else groups[numbers]
         other = copy(self)
-        views = [view.over(rows, labels[numbers], n_classes, of_groups) for view in self.views_.views]
-        other.views_ = Views(views, self.views_.models)
-        other.n_rows, other.rows_, other.fresh_ = len(X), numbers, rows
+        of_groups = None if groups is None else groups[numbers]
+        other.views_ = self.views_.over(rows, labels[numbers], n_classes, of_groups)
+        other.n_rows, other.rows_, other.maps_are_held_out = len(X), numbers, True
         return other
 
     def neighbors(self, X: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
@@ -72,21 +66,11 @@ class JointView(View):
 
     def past_cases(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its neighbors: all of them, or some."""
-        rows = np.arange(self.n_rows) if rows is None else rows
-        local = np.full(self.n_rows, -1)
-        local[self.rows_] = np.arange(len(self.rows_))
-        lines = np.flatnonzero(local[rows] >= 0)
-        return self._spread(self._left_out(k, members, local[rows[lines]]), lines, len(rows))
+        return super().past_cases(k, members, np.arange(self.n_rows) if rows is None else rows)
 
     def _left_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
-        if self.fresh_ is not None:
-            tables = [
-                view.past_cases(1 if number else k, members, rows) for number, view in enumerate(self.views_.views)
-            ]
-            if members is None:
-                return tables[0]
-            log_p = stacked_models([model.log_proba(self.fresh_[rows]) for model in self.views_.models])
-            return with_further(tables, log_p)
+        if self.maps_are_held_out:
+            return self.views_.leave_one_out(k, members, rows)
         table, judged = self.past_.judged(k, members)
         if judged is None or np.isin(rows, judged).all():
             return table[lines_of(rows, judged)]

@@ -35,13 +35,10 @@ SPREAD = 1e-3
 class LinearClasses(DirectionsModel):
     """Multinomial logistic regression with a ridge.
 
-    Parameters
-    ----------
-    ridge : float or None, default=None
-        Half of it times the sum of squared weights is added to the loss of all rows. None takes the one of ``RIDGES``
-        by which every third row is answered best from the others.
-    most_products : float, default=4e8
-        Rows × directions × classes that a step may take; of more rows, as many are learned from as that leaves.
+    ridge : float or None, default=None, half of it times the sum of squared weights is added to the loss of all rows.
+        None takes the one of ``RIDGES`` by which every third row is answered best from the others.
+    most_products : float, default=4e8, rows × directions × classes that a step may take; of more rows, as many are
+        learned from as that leaves.
     """
 
     _farthest = 10.0  # one wild number would outweigh all others

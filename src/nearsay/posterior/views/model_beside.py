@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.core.arrays import row_blocks
@@ -71,8 +70,7 @@ class ModelBeside:
     model : a classifier with ``fit`` and ``predict_proba``; it is cloned, not fitted itself.
     classes : (n_classes,) the labels, sorted: the order of all columns here.
     name : for people.
-    keeps_copies : bool
-        Whether the copies are kept in memory too: past cases of other rows are to be asked of them later.
+    keeps_copies : whether the copies are kept in memory too: past cases of other rows are to be asked of them later.
 
     Attributes
     ----------
@@ -85,6 +83,7 @@ class ModelBeside:
 
     past_: np.ndarray | None = None
     copies_: Sequence[Any] = ()
+    keeps_copies = False
 
     def __init__(self, model: Any, classes: np.ndarray, name: str = "", *, keeps_copies: bool = False) -> None:
         self.model = model
@@ -110,17 +109,12 @@ class ModelBeside:
     ) -> ModelBeside:
         """Fit a clone to all rows, and others to four fifths of them; or take the model as it is.
 
-        Parameters
-        ----------
         labels : (n_rows,) class numbers of y.
-        held_out : (n_rows, n_classes), optional
-            What the model says of these rows without having been fitted to them. It must be fitted, and is not
-            fitted again.
-        sample_weight : (n_rows,), optional
-            How much each row counts; a model that is fitted here must take it.
+        held_out : (n_rows, n_classes), optional, what the model says of these rows without having been fitted to them.
+            It must be fitted, and is not fitted again.
+        sample_weight : (n_rows,), optional, how much each row counts; a model that is fitted here must take it.
         order : (n_rows,) row numbers, in the order in which rows are dealt into folds, and teach; theirs by default.
-        groups : (n_rows,) int, optional
-            Rows of one group are in one fold.
+        groups : (n_rows,) int, optional, rows of one group are in one fold.
         """
         if held_out is not None:
             self.model_ = self.model
@@ -244,12 +238,6 @@ class ModelBeside:
     def _to_saved(self) -> dict[str, Any]:
         # Past cases are at hand.
         return {name: value for name, value in vars(self).items() if name not in ("copies_", "keeps_copies")}
-
-    @classmethod
-    def _from_saved(cls, fields: dict[str, Any]) -> ModelBeside:
-        saved = cls.__new__(cls)
-        vars(saved).update(fields, keeps_copies=False)
-        return saved
 
 
 class ForestBeside(ModelBeside):
@@ -375,17 +363,9 @@ def held_out_of_each(beside: Any, beside_proba: Any) -> list[Any]:
     return list(each)
 
 
-def held_out_of_rows(held_out: Sequence[Any] | None, rows: np.ndarray, n_rows: int) -> list[Any] | None:
-    """The same for some rows; what has another number of rows stays, for ``fit`` to refuse."""
-    if held_out is None:
-        return None
-    return [p if p is None or len(p) != n_rows else _safe_indexing(p, rows) for p in held_out]
-
-
 def log_shares(p: np.ndarray, spread: float) -> np.ndarray:
     """The logs of probabilities, of which a share is spread evenly over all classes."""
-    log_p: np.ndarray = np.log((1 - spread) * p + spread / p.shape[1])
-    return log_p
+    return np.log((1 - spread) * p + spread / p.shape[1])
 
 
 def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:

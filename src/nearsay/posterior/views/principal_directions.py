@@ -33,8 +33,7 @@ def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
     squares = np.einsum("ij,ij->j", directions, directions)
     spread = squares > n_rows * np.finfo(np.float64).eps * squares.max(initial=0.0)
     spread[:1] = True
-    basis: np.ndarray = np.linalg.qr(directions[:, spread])[0]
-    return basis
+    return np.linalg.qr(directions[:, spread])[0]
 
 
 def leading_vectors(S: np.ndarray, n_vectors: int) -> np.ndarray:
@@ -87,8 +86,6 @@ def along_in_blocks(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
 class ColumnDirections:
     """Scales of columns, and directions in which rows spread: what maps learn without labels.
 
-    Attributes
-    ----------
     columns : (n_taken,) numbers of the columns that are taken; None for all.
     center, scale : (n_taken,)
     basis : (n_taken, n_directions) or None

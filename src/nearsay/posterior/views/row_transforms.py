@@ -49,21 +49,14 @@ MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
 class RowTransform:
     """How rows are mapped before their distance is measured.
 
-    Attributes
-    ----------
     name : for people.
-    power : float or None
-        How far within-class spread is evened out, from 0 (not at all) to 1; None leaves columns as they are.
-    pull : float
-        Weight of the metric that regression on the classes gives.
-    large_margin : bool
-        Whether LMNN then moves rows of other classes away from rows and their nearest fellows.
-    unit : bool
-        Whether rows are made as long as each other at the end.
+    power : how far within-class spread is evened out, from 0 (not at all) to 1; None leaves columns as they are.
+    pull : weight of the metric that regression on the classes gives.
+    large_margin : whether LMNN then moves rows of other classes away from rows and their nearest fellows.
+    unit : whether rows are made as long as each other at the end.
     distance : the name of the distance that is measured then.
-    blocks : pairs of int
-        Columns that stand for one column of a table: the first and the one after the last. Where there are any, each
-        block becomes what it says about the classes (``value_differences.py``).
+    blocks : columns that stand for one column of a table: the first and the one after the last. Where there are any,
+        each block becomes what it says about the classes (``value_differences.py``).
     """
 
     name: str
@@ -108,17 +101,13 @@ LMNN_SHRINKAGE = 1 / 3
 class LinearMap:
     """Some columns, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
 
-    Attributes
-    ----------
     center : (n_taken,)
-    matrix : (n_taken, n) or (n_taken,)
-        One dimension is a scale for each column: with very many columns a square matrix would not fit into memory.
-    unit : bool
-        Whether mapped rows are made as long as each other.
+    matrix : (n_taken, n) or (n_taken,), one dimension is a scale for each column: with very many columns a square
+        matrix would not fit into memory.
+    unit : whether mapped rows are made as long as each other.
     columns : (n_taken,) numbers of the columns that are taken; None for all.
-    further : (n, n_columns) or None
-        A second matrix, after the first. Maps that differ only here share the first, which is large where columns are
-        many.
+    further : (n, n_columns) or None, a second matrix, after the first. Maps that differ only here share the first,
+        which is large where columns are many.
 
     A row that is mapped beyond what its type holds lies at the end of its range: far from all others, and a number.
 
@@ -193,8 +182,6 @@ def learn_maps(
 ) -> list[LinearMap]:
     """A map for each transform, from rows and their class numbers; what several share is computed, and held, once.
 
-    Parameters
-    ----------
     X : (n_rows, n_columns) finite numbers; at least one row.
     labels : (n_rows,) class numbers.
     directions : those of more rows, where they are known; by default they are learned from these.
@@ -273,16 +260,14 @@ class ClassSpread:
         """(n_columns, n_columns)"""
         if large_margin:
             start = self.factor(power, pull)
-            apart: np.ndarray = start @ large_margin_map(self._X @ start, self._labels)
-            return apart
+            return start @ large_margin_map(self._X @ start, self._labels)
         whitened: np.ndarray = self._vectors * self._values ** (-power / 2)
         if not pull or self._labels.max(initial=0) == 0:
             return whitened
         M = whitened @ whitened.T
         if power not in self._pulls:
             self._pulls[power] = pulling_metric(self._X, self._labels, like=M)
-        lower: np.ndarray = cholesky(M + pull * self._pulls[power], lower=True)
-        return lower
+        return cholesky(M + pull * self._pulls[power], lower=True)
 
 
 def _some(X: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -315,14 +300,10 @@ def folds_to_learn(order: np.ndarray, labels: np.ndarray, groups: np.ndarray | N
 class LearnedTransforms:
     """The maps of several transforms of one collection: learned from all rows, and from all but each fold of them.
 
-    Parameters
-    ----------
     X : (n_rows, n_columns) finite numbers, held; or ``ShardedRows``, of which those are read that teach.
     labels : (n_rows,) class numbers.
-    order : (n_rows,) row numbers
-        In which rows are dealt into folds, and teach; theirs by default.
-    groups : (n_rows,) int, optional
-        Rows of one group are in one fold.
+    order : (n_rows,) row numbers, in which rows are dealt into folds, and teach; theirs by default.
+    groups : (n_rows,) int, optional, rows of one group are in one fold.
     """
 
     def __init__(
@@ -354,12 +335,6 @@ class LearnedTransforms:
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_directions"}
-
-    @classmethod
-    def _from_saved(cls, fields: dict[str, Any]) -> LearnedTransforms:
-        saved = cls.__new__(cls)
-        vars(saved).update(fields)
-        return saved
 
     def whole(self, transform: RowTransform) -> LinearMap:
         """The map for queries."""

@@ -24,8 +24,6 @@ def value_difference_matrix(X: np.ndarray, labels: np.ndarray, blocks: tuple[tup
     word, which is one column a value, that gives the class shares of the rows with that value and ``SHRINKAGE`` more
     rows of the usual shares. A column of numbers gives shares that rise or fall along it.
 
-    Parameters
-    ----------
     X : (n_rows, n_columns)
     labels : (n_rows,) class numbers.
     blocks : the first column of each block, and the one after its last.

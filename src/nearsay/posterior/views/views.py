@@ -18,11 +18,8 @@ from nearsay.posterior.views.model_beside import ModelBeside, stacked_models
 class Views:
     """A labeled search through several views, asked as ``LabeledNeighbors`` is.
 
-    Attributes
-    ----------
     views : fitted, over one collection; neighbors are those of the first.
-    models : of ModelBeside
-        Companion models, whose probabilities go into the table too.
+    models : of ModelBeside, companion models, whose probabilities go into the table too.
     """
 
     views: list[View]
@@ -70,8 +67,15 @@ class Views:
         """The same for every row (or for ``rows``) and the *other* rows; nothing learned knows its label."""
         table = self.views[0].past_cases(k, members, rows)
         return self._with_further(
-            table, lambda view: view.past_cases(1, members, rows), lambda model: model.past_cases(rows)
+            table, lambda view: view.past_cases(1, members, rows), lambda model: self._past_log_proba(model, rows)
         )
+
+    def over(self, X: Any, labels: np.ndarray, n_classes: int, groups: np.ndarray | None = None) -> OtherRows:
+        """The same views of other rows, with groups of them that are never asked about each other."""
+        return OtherRows([view.over(X, labels, n_classes, groups) for view in self.views], self.models, X)
+
+    def _past_log_proba(self, model: ModelBeside, rows: np.ndarray | None) -> np.ndarray:
+        return model.past_cases(rows)
 
     def _with_further(
         self,
@@ -83,6 +87,16 @@ class Views:
             return table
         log_proba = stacked_models([ask_model(model) for model in self.models])
         return with_further([table, *(ask_view(view) for view in self.views[1:])], log_proba)
+
+
+@dataclass(frozen=True, eq=False)
+class OtherRows(Views):
+    """Views of rows that nothing was learned from, so that models answer them as queries."""
+
+    X: Any
+
+    def _past_log_proba(self, model: ModelBeside, rows: np.ndarray | None) -> np.ndarray:
+        return model.log_proba(self.X if rows is None else self.X[rows])
 
 
 def with_further(tables: Sequence[NeighborTable], log_proba: np.ndarray | None) -> NeighborTable:

@@ -35,6 +35,10 @@ STRICTER, CASES_TO_HOLD_BY = (1.0, 10.0, 100.0, 1000.0), 2000
 # What strong evidence is (Kass and Raftery 1995): odds of 20 to 1.
 STRONG_EVIDENCE = 3.0
 
+# Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
+BELIEF = 0.1
+HALVINGS_OF_SHARE = 50
+
 
 @dataclass(frozen=True)
 class Cases:
@@ -81,14 +85,10 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, wo
     classes it is nearly everything. A stand-in has the mean features of its
     classes, and counts as many; they are about equally far, so that it says nearly what they would.
 
-    Parameters
-    ----------
     features : (n_cases, n_classes, n_weights)
     truth : (n_cases,) class numbers.
-    closeness : (n_cases, n_classes)
-        What decides who is near; smaller is nearer.
-    worth : (n_cases,), optional
-        As in ``Cases``.
+    closeness : (n_cases, n_classes) what decides who is near; smaller is nearer.
+    worth : (n_cases,), optional, as in ``Cases``.
     """
     from nearsay.posterior.methods.pool.log_linear_kernels import keep_nearest
 
@@ -133,12 +133,9 @@ def fit_weights(
 
     Parameters
     ----------
-    center : float or (n_weights,)
-        Where the prior has its mean, and the search its start.
-    precision : float or (n_weights,)
-        How strongly the prior holds the weights there: the inverse of its variance.
-    start : (n_weights,)
-        Another start, near the minimum: it saves steps, and changes nothing else.
+    center : float or (n_weights,), where the prior has its mean, and the search its start.
+    precision : float or (n_weights,), how strongly the prior holds the weights there: the inverse of its variance.
+    start : (n_weights,) another start, near the minimum: it saves steps, and changes nothing else.
 
     Returns
     -------
@@ -192,8 +189,6 @@ def log_evidence(cases: Cases, weights: np.ndarray, center: float | np.ndarray, 
     A strict prior fits the cases worse, and a loose one spreads its bets over weights that do not fit: of several
     priors, the cases speak for the one with the most evidence (MacKay 1992).
 
-    Parameters
-    ----------
     weights : (n_weights,) the most likely ones under this prior.
     center, precision : as in ``fit_weights``.
     """
@@ -206,8 +201,6 @@ def log_evidence(cases: Cases, weights: np.ndarray, center: float | np.ndarray, 
 def strictness(cases: Cases, precision: np.ndarray, held: np.ndarray) -> float:
     """How many times as closely to hold some weights at zero: as usual, unless cases are strong evidence for more.
 
-    Parameters
-    ----------
     precision : (n_weights,) how closely all weights are usually held.
     held : (n_weights,) bool, the weights in question.
     """
@@ -248,3 +241,23 @@ def add_cases(
             apart = (np.sqrt(p)[:, :, None] * (some - mean[:, None, :])).reshape(-1, n_weights)
             curvature += apart.T @ apart
     return lost
+
+
+def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None = None) -> float:
+    """How much probability should be spread evenly, judged by what past cases gave to the truth.
+
+    The share Δ that makes (1−Δ)·p + Δ/C most likely, with a tenth of a case
+    of belief that the model may fail. ``worth`` is how much each case counts.
+
+    >>> failure_share(np.array([0.9] * 99 + [1e-6]), n_classes=10) > 0.01 > failure_share(np.full(100, 0.9), 10) > 0
+    True
+    """
+    even = 1 / n_classes
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS_OF_SHARE):  # the log likelihood is concave in Δ: where it rises, the best lies above
+        share = (low + high) / 2
+        rises = (even - p_true) / ((1 - share) * p_true + share * even)
+        rise = float(np.sum(rises if worth is None else worth * rises))
+        rise += BELIEF / share - BELIEF / (1 - share)
+        low, high = (share, high) if rise > 0 else (low, share)
+    return high

@@ -24,8 +24,6 @@ MISSED = 0.002
 class TaughtFold:
     """What all cases but those of a fold teach, and the cases of the fold.
 
-    Attributes
-    ----------
     weights : (n_weights,) the most likely.
     curvature : (n_weights, n_weights) the second derivatives of the loss there.
     held_out : the cases of the fold.
@@ -51,8 +49,7 @@ class TaughtFold:
         scores -= scores.max(axis=1, keepdims=True)
         p = np.exp(scores)
         p_true = p[np.arange(len(cases)), cases.truth] / p.sum(axis=1)
-        loss: np.ndarray = -np.log((1 - failure) * p_true + failure / n_classes)
-        return loss
+        return -np.log((1 - failure) * p_true + failure / n_classes)
 
     @property
     def worth(self) -> np.ndarray:
@@ -64,15 +61,9 @@ class TaughtFold:
 class PoolMembers:
     """Which members of a pool pay.
 
-    Attributes
-    ----------
-    loss : float
-        The mean log loss of past cases, each by weights that others taught, with the members that pay.
-    without : {member: float}
-        The same without each of these.
-    idle : tuple of int
-        Members that are not missed, in the order in which they were dropped.
-    n_cases : int
+    loss : the mean log loss of past cases, each by weights that others taught, with the members that pay.
+    without : {member: float}, the same without each of these.
+    idle : members that are not missed, in the order in which they were dropped.
     """
 
     loss: float
@@ -89,8 +80,6 @@ def members_that_pay(
     They are missed where, two standard errors added, past cases lose more than ``MISSED`` of the log loss without them:
     with few cases it takes much to drop a member. The first one always stays.
 
-    Parameters
-    ----------
     columns : the numbers of the weights of each member.
     failure : the share that the pool spreads evenly.
     """

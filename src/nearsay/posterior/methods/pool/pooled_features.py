@@ -44,8 +44,7 @@ def far_by_size(sizes: np.ndarray, worth: np.ndarray, usual: float) -> np.ndarra
     A class of one row is never the truth of a past case, so nothing is learned
     about such: it counts as one of the usual size, neither helped nor harmed.
     """
-    far: np.ndarray = -np.log(np.where(sizes > 1, worth, usual))
-    return far
+    return -np.log(np.where(sizes > 1, worth, usual))
 
 
 def usual_size(sizes: np.ndarray, worth: np.ndarray) -> float:
@@ -77,5 +76,4 @@ def usual_gaps(near: NearestClasses, floor: float, columns: np.ndarray) -> np.nd
     if n_near < MEMBERS_OF_NEAREST or not len(full):
         return np.zeros(len(columns))
     means, nearest = near.means[full, -1][:, columns], near.nearest[full, n_near - 1]
-    gaps: np.ndarray = (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
-    return gaps
+    return (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)

@@ -26,8 +26,6 @@ def pooled_on_gpu(
 ) -> Any:
     """Probabilities (n_queries, n_classes), a tensor where the classes lie.
 
-    Parameters
-    ----------
     columns, gaps, weights : of each number of members: its column in the means, how much larger the log mean of a class
         whose means are not listed is taken to be, and how much it counts.
     floor : what is added to every distance.

@@ -11,19 +11,20 @@ itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from nearsay.errors import InputError
 from nearsay.posterior.base import splits
+from nearsay.posterior.choice.fitting import FitOptions
+from nearsay.posterior.fused_model import FusedOptions
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel
-from nearsay.posterior.row_weights import RowWeights
-from nearsay.posterior.views.model_beside import held_out_of_rows
+from nearsay.posterior.row_weights import TrainingRows
 from nearsay.search.shards import ShardedRows
 
 # Choosing again takes twice as long as choosing once with three folds, four times with five.
@@ -34,54 +35,13 @@ NESTED_BELOW, NESTED_FROM = 2000, 20
 MOST_PAIRS = 100_000  # of a row and a class
 
 
-class ModelOptions(Protocol):
-    """What a model is fitted with: ``FitOptions``, or those of feature groups."""
-
-    @property
-    def n_neighbors(self) -> Any:
-        """How many neighbors vote, or "auto"."""
-        ...
-
-    @property
-    def nests(self) -> bool:
-        """Whether past cases choose so much that they are judged by choices made without them."""
-        ...
-
-    def in_memory(self) -> ModelOptions:
-        """The same for rows in memory."""
-        ...
-
-    def take(self, X: Any, rows: np.ndarray, held: np.ndarray) -> Any:
-        """Some of the rows; of distances, those to the rows that are held."""
-        ...
-
-    def fit(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        weights: RowWeights | None,
-        beside_proba: Sequence[Any] | None = None,
-        groups: np.ndarray | None = None,
-    ) -> FittedModel: ...
-
-
-def fit_nested(
-    options: ModelOptions,
-    X: Any,
-    labels: np.ndarray,
-    classes: np.ndarray,
-    weights: RowWeights | None = None,
-    beside_proba: Sequence[Any] | None = None,
-    groups: np.ndarray | None = None,
-) -> FittedModel:
+def fit_nested(options: FitOptions | FusedOptions, given: TrainingRows) -> FittedModel:
     """Fit a model; its past cases are judged by choices made without them, where few rows chose."""
-    model = options.fit(X, labels, classes, weights, beside_proba, groups)
-    if not options.nests or not worth_nesting(len(labels), len(classes), options.n_neighbors):
+    model = options.fit(given)
+    if not options.nests or not worth_nesting(len(given.labels), len(given.classes), options.n_neighbors):
         return model
     assert model.order is not None
-    given = X, labels, classes, weights, beside_proba, model.order, groups
-    return replace(model, nested=NestedFits(options.in_memory(), *given))
+    return replace(model, nested=NestedFits(**vars(given), options=options.in_memory(), order=model.order))
 
 
 def worth_nesting(n_rows: int, n_classes: int, n_neighbors: Any = "auto") -> bool:
@@ -103,42 +63,27 @@ def thirds(
         yield np.setdiff1d(np.arange(len(labels)), order[fold]), order[fold]
 
 
-@dataclass(frozen=True, eq=False)
-class NestedFits:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NestedFits(TrainingRows):
     """The same options fitted again without each third of the rows, when their answers are first asked for.
 
-    Attributes
-    ----------
-    options, X, labels, classes, weights, beside_proba : as ``fit_nested`` was given them.
-    order : (n_rows,) row numbers, in the order in which they are dealt into thirds.
-    groups : (n_rows,) rows of one group are in one third, and are never asked about each other; or None.
+    order : (n_rows,) row numbers, in the order in which they are dealt into thirds; a group is in one of them.
     """
 
-    options: ModelOptions
-    X: Any
-    labels: np.ndarray
-    classes: np.ndarray
-    weights: RowWeights | None
-    beside_proba: Sequence[Any] | None
+    options: FitOptions | FusedOptions
     order: np.ndarray
-    groups: np.ndarray | None = None
 
     @cached_property
     def answers(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities): rows answered by all others, by models chosen without them."""
-        X = self.X[:] if isinstance(self.X, ShardedRows) else self.X
+        everything = replace(self, X=self.X[:]) if isinstance(self.X, ShardedRows) else self
         answers = []
         for rest, rows in thirds(self.order, self.labels, self.groups):
-            weights = None if self.weights is None else self.weights[rest]
-            given = held_out_of_rows(self.beside_proba, rest, len(self.labels))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they were given when the classifier was fitted
-                groups = None if self.groups is None else self.groups[rest]
-                model = self.options.fit(
-                    self.options.take(X, rest, rest), self.labels[rest], self.classes, weights, given, groups
-                )
+                model = self.options.fit(self.some(self.options.take(everything.X, rest, rest), rest))
             try:
-                answers.append((rows, model.answers_over(X, self.labels, self.weights, rows, self.groups)))
+                answers.append((rows, model.answers_over(everything, rows)))
             except InputError:  # a distance that takes the rows it was chosen by, but not all
                 continue
         return answers

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearsay.posterior.choice import nested
+from nearsay.posterior import nested
 from nearsay.posterior.choice.fitting import FitOptions
 from nearsay.posterior.choice.k_curve import curves_of
-from nearsay.posterior.choice.nested import NESTED_FOLDS
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.nested import NESTED_FOLDS
 
 
 def noise(n: int, seed: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -90,7 +90,7 @@ def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
 
 def test_many_rows_are_judged_as_before(monkeypatch):
     X, y = noise(60, 3)
-    monkeypatch.setattr("nearsay.posterior.choice.nested.NESTED_BELOW", 60)
+    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 60)
     clf = NeighborClassifier().fit(X, y)
     assert clf.model_.nested is None
     assert clf.leave_one_out_proba().shape == (60, 3)
