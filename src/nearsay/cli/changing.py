@@ -139,7 +139,7 @@ def undo_event(collection: LiveCollection, event: int | None, *, sure: bool, who
     number = collection.undo(event, sure=sure, who=who)
     done = collection.history(number - 1)[0]
     undone = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
-    return {"event": number, "undone": undone.to_dict(), "text": f"Undone: {undone}"}
+    return {"event": number, "undone": undone.to_dict(), "text": f"Undone: event {undone.number}, {undone.text}."}
 
 
 @app.command(rich_help_panel=PANEL)

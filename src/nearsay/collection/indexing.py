@@ -266,7 +266,8 @@ def query_source(collection: LiveCollection, src: str | os.PathLike[str] | list[
             " that names them.",
             TEXTS: "texts. Pass texts: a table with the column of texts named, a folder of them, or lines.",
         }.get(record["kind"], "rows of numbers.")
-        raise InputError(f"{source.name} has {_called(source)}, and the items of this collection are {items}")
+        what = "This is a text" if isinstance(src, list) else f"{source.name} has {_called(source)}"
+        raise InputError(f"{what}, and the items of this collection are {items}")
     if record["kind"] == "numbers" and source.encoder is None:
         check_columns(record, source.columns, source.name)
     return source
