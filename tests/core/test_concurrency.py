@@ -17,7 +17,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearsay as ns
-from nearsay.core.arrays import GrowingArray
+from nearsay.core.growing_array import GrowingArray
 from nearsay.core.parallel import _blas, in_parallel, one_blas_thread, thread_count
 from nearsay.errors import InputError
 from nearsay.search.approximate import ApproximateSearch

@@ -8,9 +8,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import settings as how
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -181,18 +179,3 @@ def test_a_reader_backs_up_what_it_sees_and_changes_nothing(tmp_path, written_to
         assert copy.items().labels.tolist() == expected.labels.tolist() == ["oak", "elm", "ash"]
         assert copy.vectors([0, 1, 2]).ravel().tolist() == [1.0, 2.0, 3.0]
         copy.add(["d"], [[4.0]])
-
-
-@how(max_examples=20, deadline=None)
-@given(
-    ids=st.lists(st.text("ab/é%_", min_size=1, max_size=4), unique=True, max_size=12),
-    text=st.text("ab/é%_", max_size=2),
-)
-def test_ids_are_found_by_their_beginning_then_by_what_they_hold(tmp_path_factory, ids, text):
-    with Store.create(tmp_path_factory.mktemp("store") / "c", 1) as store:
-        if ids:
-            store.add(ids, np.zeros((len(ids), 1)))
-            store.forget(ids[:1])
-        begin = sorted(id for id in ids[1:] if id.startswith(text))
-        hold = sorted(id for id in ids[1:] if text in id and not id.startswith(text))
-        assert store.find(text, 3) == (begin + hold)[:3]

@@ -17,9 +17,9 @@ from nearsay.collection import LiveCollection
 from nearsay.core.compiling import forced
 from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.web import rendering
+from nearsay.web.app import STATIC
 from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.server import static_files
 from tests.served_collections import TOKEN, client_of, numbers_collection, served
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -132,7 +132,7 @@ def test_scripts_are_kept_by_the_browser_until_they_change(heaps):
     client = client_of(heaps)
     first = client.get("/static/nearsay.js")
     assert (first.status_code, first.headers["content-type"].partition(";")[0]) == (200, "text/javascript")
-    assert first.content == (static_files.FOLDER / "nearsay.js").read_bytes()
+    assert first.content == (STATIC / "nearsay.js").read_bytes()
     tag = {"If-None-Match": first.headers["etag"]}
     again = client.get("/static/nearsay.js", headers=tag)
     assert (again.status_code, again.content) == (304, b"")

@@ -17,8 +17,13 @@ from typing import Any
 
 from nearsay.collection.ingest.batches import Batch, Problem
 from nearsay.collection.ingest.description_cache import CachedDescribe, LazyDescribe, cache_folder, move_cache
-from nearsay.collection.ingest.distributed_description import DescribedByWorkers
-from nearsay.collection.ingest.image_description import SETTING, Description, check_columns, numbers_settings
+from nearsay.collection.ingest.image_description import (
+    SETTING,
+    DescribedByWorkers,
+    Description,
+    check_columns,
+    numbers_settings,
+)
 from nearsay.collection.ingest.sources import READING, Source, read_source
 from nearsay.collection.ingest.table_encoding import KIND, write_encoder
 from nearsay.collection.ingest.text_description import TEXTS, TextDescription

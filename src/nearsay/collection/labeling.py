@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -132,18 +132,31 @@ def label_rows(
 
 def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[str, str]]:
     """(the vector, the cells of a table with words or gaps) of a row that is typed."""
-    if collection.table is not None:
-        cells = collection.table.parsed(text)
-        return collection.table.encoded([cells]), cells
     if collection.kind != NUMBERS:
         raise InputError("The items of this collection are pictures. Name a picture or a folder instead of --row.")
-    record = collection.store.settings.get(SETTING) or {}
-    names = record.get("columns") or [str(column) for column in range(collection.n_columns)]
+    names = column_names(collection) or [str(column) for column in range(collection.n_columns)]
     cells = parsed_row(text, names)
-    for name in names:
-        if not is_number(cells.get(name, "")):
-            raise InputError(f"Column {name!r} needs a number; got {cells.get(name, '')!r}.")
-    return np.array([[float(cells[name]) for name in names]]), {}
+    return row_vector(collection, cells, names), {} if collection.table is None else cells
+
+
+def column_names(collection: LiveCollection) -> list[str] | None:
+    """The names of the columns of rows; None of pictures, texts, and numbers without names."""
+    if collection.table is not None:
+        return [column.name for column in collection.table.encoder.columns_]
+    record = collection.store.settings.get(SETTING) or {}
+    names = record.get("columns") if collection.kind == "numbers" else None
+    named = isinstance(names, list) and len(names) == collection.n_columns and all(isinstance(x, str) for x in names)
+    return None if not named or names is None or all(name.isdigit() for name in names) else names
+
+
+def row_vector(collection: LiveCollection, cells: Mapping[str, str], names: Sequence[str]) -> np.ndarray:
+    """A row by its cells as a vector (1, n_columns); ``names`` are those of the columns."""
+    if collection.table is not None:
+        return collection.table.encoded([cells])
+    wrong = next((name for name in names if not is_number(cells.get(name, ""))), None)
+    if wrong is not None:
+        raise InputError(f"Column {wrong!r} needs a number; got {cells.get(wrong, '')[:40]!r}.")
+    return np.array([[float(cells[name]) for name in names]])
 
 
 def label_batches(collection: LiveCollection, batches: Iterable[Batch], **settings: Any) -> Iterator[list[Answer]]:

@@ -1,4 +1,4 @@
-"""Validation of arrays, growing arrays, and blocks of rows."""
+"""Validation of arrays, and blocks of rows."""
 
 from __future__ import annotations
 
@@ -376,46 +376,3 @@ def largest_norm(X: np.ndarray) -> float:
     """Length of the longest row; 0 without rows."""
     blocks = (X[part].astype(np.float64) for part in row_blocks(len(X), row_bytes=8 * X.shape[1]))
     return max((float(np.sqrt(np.einsum("ij,ij->i", block, block).max())) for block in blocks), default=0.0)
-
-
-class GrowingArray:
-    """An immutable array of rows with amortized appends (capacity doubles).
-
-    ``appended`` gives a longer array, which shares the memory of this one if the place after its last row is
-    still free. Readers of the shorter one are not affected.
-    """
-
-    def __init__(self, first: np.ndarray) -> None:
-        self._room = _Room(first)
-        self.values = first
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def appended(self, more: np.ndarray) -> GrowingArray:
-        """These rows and then ``more``."""
-        grown = object.__new__(type(self))
-        grown._room, grown.values = self._room.after(self.values, more)
-        return grown
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.values,)
-
-
-class _Room:
-    """Memory shared by arrays of different length; the longest ends at ``_filled``."""
-
-    def __init__(self, store: np.ndarray) -> None:
-        self._store, self._filled, self._lock = store, len(store), Lock()
-
-    def after(self, values: np.ndarray, more: np.ndarray) -> tuple[_Room, np.ndarray]:
-        """Append ``more`` to ``values``, in new memory if the space after them is used or too short."""
-        n, needed = len(values), len(values) + len(more)
-        with self._lock:
-            room = self
-            if n != self._filled or needed > len(self._store):
-                room = _Room(np.empty((max(needed, 2 * n), *values.shape[1:]), values.dtype))
-                room._store[:n] = values
-            room._store[n:needed] = more
-            room._filled = needed
-            return room, room._store[:needed]

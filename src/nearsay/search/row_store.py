@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.core.arrays import GrowingArray, check_row_numbers, row_blocks, row_width, rows_within
+from nearsay.core.arrays import check_row_numbers, row_blocks, row_width, rows_within
+from nearsay.core.growing_array import GrowingArray
 from nearsay.errors import InputError
 
 # Row numbers fit into 32 bits where candidates are listed by the million.

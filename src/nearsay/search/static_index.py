@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nearsay.core.arrays import GrowingArray
+from nearsay.core.growing_array import GrowingArray
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import mimetypes
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
@@ -11,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
@@ -23,12 +27,12 @@ from nearsay.web.pages import PAGES, batches, judging
 from nearsay.web.rendering import about_if_possible, error_response, on_error
 from nearsay.web.server import jobs
 from nearsay.web.server.gate import Gate
-from nearsay.web.server.static_files import StaticFiles
 from nearsay.web.server.traffic import ROUTES as TRAFFIC_ROUTES
 from nearsay.web.server.traffic import Traffic
 
 # Beyond so many connections uvicorn answers 503 by itself.
 MAX_CONNECTIONS = 400
+STATIC = Path(__file__).with_name("static")
 HTTP_ERRORS = {404: "No such page.", 405: "This page does not take that method."}
 
 
@@ -57,7 +61,7 @@ def make_app(
             *jobs.ROUTES,
             *openapi.ROUTES,
             *TRAFFIC_ROUTES,
-            StaticFiles().route,
+            Route("/static/{name}", StaticFiles().__call__, methods=["GET"]),
         ],
         middleware=[Middleware(Gate, tokens=tokens, hosts=hosts, root=root, traffic=traffic)],
         exception_handlers={NearsayError: on_error, HTTPException: _http_error, Exception: on_error},
@@ -84,3 +88,21 @@ def server_config(app: Starlette) -> uvicorn.Config:
         app, ws="none", log_level="warning", access_log=False, server_header=False, proxy_headers=False,
         limit_concurrency=MAX_CONNECTIONS, timeout_keep_alive=15, timeout_graceful_shutdown=3,
     )  # fmt: skip
+
+
+class StaticFiles:
+    """Style sheet and scripts, read once; browsers revalidate them by ETag, so an upgrade shows at once."""
+
+    def __init__(self) -> None:
+        self._files = {path.name: path.read_bytes() for path in STATIC.iterdir() if path.is_file()}
+        self._tags = {name: f'"{hashlib.sha256(content).hexdigest()[:32]}"' for name, content in self._files.items()}
+
+    async def __call__(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._files:
+            raise HTTPException(404)
+        headers = {"ETag": self._tags[name], "Cache-Control": "private, no-cache"}
+        if request.headers.get("if-none-match") == self._tags[name]:
+            return Response(None, 304, headers)
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return Response(self._files[name], media_type=kind, headers=headers)

@@ -26,7 +26,7 @@ MOST_VALUES = 100_000
 
 
 @asynccontextmanager
-async def fields_of(request: Request, *, max_files: int = 0, max_fields: int = 20, max_part_size: int = 2**20) -> Any:
+async def fields_of(request: Request, *, max_files: int = 0, max_fields: int = 20) -> Any:
     """The fields of a form, or of a JSON object: lists are several values, true is "yes", null is left out."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
         body = await read_json(request)
@@ -37,7 +37,7 @@ async def fields_of(request: Request, *, max_files: int = 0, max_fields: int = 2
             raise InputError(f"Too many values: at most {max(max_fields, MOST_VALUES):,}.")
         yield FormData([pair for name, value in pairs for pair in _as_fields(name, value)])
         return
-    async with request.form(max_files=max_files, max_fields=max_fields, max_part_size=max_part_size) as form:
+    async with request.form(max_files=max_files, max_fields=max_fields, max_part_size=2**20) as form:
         yield form
 
 

@@ -66,9 +66,9 @@ def record(needed: Mapping[str, Schema], maybe: Mapping[str, Schema] | None = No
     }
 
 
-def mapping(schema: Schema, example: str = "owl") -> Schema:
+def mapping(schema: Schema) -> Schema:
     """An object whose keys are names: all values are of one kind."""
-    return {"type": "object", "additionalProperties": schema, "examples": [{example: example_of(schema)}]}
+    return {"type": "object", "additionalProperties": schema, "examples": [{"owl": example_of(schema)}]}
 
 
 def nullable(schema: Schema) -> Schema:

@@ -23,7 +23,7 @@ from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.keywords.learned_keywords import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
-from nearsay.collection.state.live_views import LiveViews, checked_queries
+from nearsay.collection.state.live_views import LiveViews, Voters, checked_queries
 from nearsay.collection.state.row_groups import GROUP_BY
 from nearsay.core.arrays import places_among, row_blocks, rows_within
 from nearsay.core.notebook_progress import Progress
@@ -359,7 +359,7 @@ def _without(collection: LiveCollection, state: CollectionState, held: np.ndarra
     voting = replace(state.voting, votes=votes, labels=np.where(votes, state.voting.labels, 0))
     learned = collection.tracker.learn(*state.learned.requested, voting, validation=state.learned.validation)
     X = state.views.all_rows()
-    voters = learned.voters(votes, voting.labels, len(voting.classes), state.views.groups)
+    voters = Voters.of(votes, voting.labels, len(voting.classes), learned.fold, state.views.groups)
     views = LiveViews.of(learned.transforms, voters, lambda: X)
 
     def others(views: LiveViews, k: int) -> NeighborTable:

@@ -28,6 +28,7 @@ from nearsay.collection.ingest.batches import Problem
 from nearsay.data.replacing import as_text, replacing
 from nearsay.errors import InputError, require, unknown_name
 from nearsay.posterior.evidence.evidence import record_in_words
+from nearsay.reports.report_page import check_free
 
 BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 # With one of these first, a spreadsheet takes a cell for a formula, and may run it.
@@ -125,7 +126,7 @@ def export_sidecars(
     if out.exists() and not out.is_dir():
         raise InputError(f"{out.name} is a file, and sidecars are many: name a folder.")
     if out.is_dir() and any(out.iterdir()):
-        _check_free(out, overwrite)
+        check_free(out, overwrite=overwrite)
     out.mkdir(exist_ok=True)
     return Exported(*write_sidecars(answers, folders, out))
 
@@ -150,7 +151,7 @@ def format_of(path: Path, format: str | None) -> str:
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any], what: str, *, overwrite: bool) -> Exported:
     """Write a file completely or not at all; an existing one is refused unless ``overwrite``."""
-    _check_free(path, overwrite)
+    check_free(path, overwrite=overwrite)
     try:
         with replacing(path) as out:
             write(out)
@@ -161,17 +162,12 @@ def write_file(path: Path, write: Callable[[IO[bytes]], Any], what: str, *, over
 
 def write_folder(folder: Path, files: dict[str, Any], *, overwrite: bool) -> Exported:
     """Write JSON files into a folder, each completely or not at all."""
-    _check_free(folder, overwrite)
+    check_free(folder, overwrite=overwrite)
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
         with replacing(folder / name) as out, as_text(out) as text:
             text.write(as_json(content, indent=1))
     return Exported([folder / name for name in files])
-
-
-def _check_free(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise InputError(f"{path.name} exists already. Pass overwrite=True to replace it, or name another file.")
 
 
 def to_frame(answers: Iterable[Answer]) -> Any:

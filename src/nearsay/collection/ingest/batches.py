@@ -140,9 +140,7 @@ class Checks:
         strict: bool,
     ) -> None:
         self.problems: list[Problem] = []
-        self._source = source
-        self._columns = columns
-        self._strict = strict
+        self._source, self._columns, self._strict = source, columns, strict
         self._known_labels = None if known_labels is None else frozenset(known_labels)
         self._nodes = None if taxonomy is None else frozenset(map(str, taxonomy.nodes))
         self._verdicts: dict[str, str | None] = {}

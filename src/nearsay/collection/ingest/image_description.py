@@ -7,14 +7,18 @@ query:  the same test picture ─────► must give the same vector, or n
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearsay.core.arrays import row_blocks
 from nearsay.data.images import content_hash
 from nearsay.describe.choose_encoder import default_encoder, installed_encoder
 from nearsay.describe.descriptor import ImageDescriptor
@@ -23,6 +27,7 @@ from nearsay.describe.encoder_onnx import OnnxEncoder
 from nearsay.describe.folder import SkippedImage, describe_paths
 from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
 from nearsay.errors import InputError, unknown_name
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from nearsay.taxonomy.edges import few
 
 SETTING = "described"
@@ -39,6 +44,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 PLAIN = ("thumbnail", "hog")
 # Of the largest number of a vector: the two runtimes of the encoder differ by 1e-4.
 SAME_WITHIN = 1e-3
+# Of a worker.
+PICTURES_A_TASK = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,3 +212,34 @@ def check_probes(names: Sequence[str], before: Sequence[Any], after: Sequence[An
 def same_sketch(before: Sequence[float], after: Sequence[float]) -> bool:
     """Whether two sketches are of the same vector, but for rounding."""
     return bool(np.allclose(before, after, rtol=0, atol=SAME_WITHIN * max(map(abs, before), default=1.0)))
+
+
+class DescribedByWorkers:
+    """Describes pictures as a record says, on a cluster whose workers have them at the same paths: the same vectors."""
+
+    def __init__(self, record: Mapping[str, Any], cluster: Any) -> None:
+        self.name = ", ".join(record["by"])
+        self._record, self._cluster = json.dumps(record, sort_keys=True), cluster
+
+    def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
+        """A row for each picture that could be described, and those that could not."""
+        given = {os.path.abspath(path): path for path in paths}
+        tasks = [(self._record, list(given)[part]) for part in row_blocks(len(given), size=PICTURES_A_TASK)]
+        parts = list(workers_of(self._cluster).each(describe_some, tasks, lambda: None))
+        skipped = [SkippedImage(given[path], reason) for _, some in parts for path, reason in some]
+        rows = [X for X, _ in parts if len(X)]
+        return (np.concatenate(rows) if rows else np.empty((0, 0), np.float32)), skipped
+
+
+def describe_some(task: tuple[str, list[str]]) -> tuple[np.ndarray, list[tuple[str, str]]]:
+    """The rows of some pictures, and (path, reason) of those that could not be described."""
+    record, paths = task
+    X, skipped = _recorded(record)([Path(path) for path in paths])
+    return X, [(str(each.path), each.reason) for each in skipped]
+
+
+@lru_cache(maxsize=2)
+def _recorded(record: str) -> Description:
+    """A description, loaded and checked once per process: an encoder takes seconds."""
+    settings = json.loads(record)
+    return Description.recorded(settings, Path(settings["model"]) if settings.get("model") else None)

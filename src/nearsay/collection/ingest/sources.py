@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
-from nearsay.collection.ingest.fiftyone_labels import FiftyOneLabels, fiftyone_file
+from nearsay.collection.ingest.batches import Batch, Checks, Problem, Reader
 from nearsay.collection.ingest.json_lines import JsonLines
-from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.ingest.picture_sources import (
     Describe,
     DescribedPictures,
@@ -28,8 +26,9 @@ from nearsay.collection.ingest.picture_sources import (
     described_by,
     root_above,
 )
+from nearsay.collection.ingest.separate_labels import LabelTable, fiftyone_file
 from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
-from nearsay.collection.ingest.table_sources import ArraySource, LanceSource, ParquetSource, TextSource, table_of_labels
+from nearsay.collection.ingest.table_sources import ArraySource, LanceSource, ParquetSource, TextSource
 from nearsay.collection.ingest.text_sources import (
     TEXT_ENDINGS,
     DescribedTexts,
@@ -38,7 +37,6 @@ from nearsay.collection.ingest.text_sources import (
     TextLines,
     text_files,
 )
-from nearsay.collection.store.validate_items import shown_name
 from nearsay.core.notebook_progress import Progress, shown_progress
 from nearsay.data.images import image_endings, named_images
 from nearsay.data.tables.columns import Column, ColumnChoices
@@ -75,7 +73,7 @@ class Source:
         name: str,
         reader: Reader,
         *,
-        labels: _LabelTable | None,
+        labels: LabelTable | None,
         known_labels: Collection[str] | None,
         taxonomy: Taxonomy | None,
         feature_groups: dict[str, slice],
@@ -273,7 +271,7 @@ def read_source(
         reader = _describe_pictures(reader, folder, describe, path.name)
     label_table = None
     if labels is not None:
-        label_table = _LabelTable(Path(labels), choices.without_header(), folder if pictures else None)
+        label_table = LabelTable(Path(labels), choices.without_header(), folder if pictures else None)
     return Source(
         path.resolve().name,
         reader,
@@ -362,59 +360,3 @@ def _describe_pictures(reader: Any, folder: Path, describe: Describe | None, sou
     what = "color and texture; an encoder would be better" if describe is None else described_by(describe)
     reader.chosen.append(getattr(describe, "why", None) or f"pictures are described by {what}")
     return DescribedPictures(reader, folder, describe_paths if describe is None else describe)
-
-
-class _LabelTable:
-    """A separate table of labels and keywords by id."""
-
-    def __init__(self, path: Path, choices: ColumnChoices, pictures: Path | None) -> None:
-        if not path.exists():
-            raise FileNotFoundError(f"There is no table of labels {path}.")
-        ours = pictures is not None and path == fiftyone_file(pictures)
-        self._table = FiftyOneLabels(path) if ours else table_of_labels(path, choices)
-        self._pictures = pictures
-        self._by_id: dict[str, tuple[str | None, list[str] | None, int, int]] = {}
-        self._problems: list[Problem] = []
-        for raw in self._table:
-            self._take(raw)
-        self.restart()
-        self.chosen = [f"labels are those of {path.name}; what it does not list has none"]
-
-    def restart(self) -> None:
-        """Begin another pass."""
-        self._left = set(self._by_id)
-
-    def _take(self, raw: RawRows) -> None:
-        for place, id in enumerate(raw.ids):
-            name = PurePosixPath(id.replace("\\", "/")).as_posix() if self._pictures is not None and id else id
-            line = (raw.lines or raw.rows)[place]
-            reason = raw.refused.get(place) or ("" if name else "the id is empty")
-            if not reason and name in self._by_id:
-                reason = f"the id {name!r} was used before, in line {self._by_id[name][3]}"
-            if reason:
-                shown = shown_name(name) or None
-                self._problems.append(Problem(raw.rows[place], shown, reason, line, self._table.path.name))
-            else:
-                self._by_id[name] = raw.labels[place], raw.keywords[place], raw.rows[place], line
-
-    def join(self, raw: RawRows) -> None:
-        """Give the rows the labels and keywords of the table."""
-        for place, id in enumerate(raw.ids):
-            self._left.discard(id)
-            raw.labels[place], raw.keywords[place] = self._by_id.get(id, (None, None))[:2]
-
-    def unused(self) -> list[Problem]:
-        """Lines of the table that could not be used, or that name nothing in the source."""
-        source = self._table.path.name
-        left = [(row, id, self._why(id), line) for id, (_, _, row, line) in self._by_id.items() if id in self._left]
-        missing = [Problem(row, shown_name(id), reason, line, source) for row, id, reason, line in left]
-        return sorted([*self._problems, *missing], key=lambda problem: problem.row)
-
-    def _why(self, id: str) -> str:
-        if self._pictures is None:
-            return "no row has this id"
-        try:
-            picture_within(self._pictures, id)
-        except InputError as error:
-            return str(error).rstrip(".")
-        return "no picture has this path"

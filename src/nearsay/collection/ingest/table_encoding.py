@@ -244,10 +244,6 @@ class StoredTable:
         rows = [[columns.cells[place][row] for place in self.encoder.places_] for row in range(len(columns))]
         return [comparison(self.encoder, rows[0], row) for row in rows[1:]]
 
-    def parsed(self, text: str) -> dict[str, str]:
-        """A row that is typed: ``22,male,,S``, a cell for each column, or ``sex=male,age=22``, the others missing."""
-        return parsed_row(text, [column.name for column in self.encoder.columns_])
-
 
 def parsed_row(text: str, names: Sequence[str]) -> dict[str, str]:
     """The cells of a row that is typed on one line, by column.

@@ -36,11 +36,7 @@ class CollectionState:
         items: LiveItems,
         gives_keywords: np.ndarray | None = None,
     ) -> None:
-        self._left_out = left_out
-        self.version = version
-        self.learned = learned
-        self.voting = voting
-        self.views = views
+        self._left_out, self.version, self.learned, self.voting, self.views = left_out, version, learned, voting, views
         views.models = LiveModels(learned.models, voting.classes)
         self._before: KeywordState | None = None
         self._reach_before: NeighborRadiusCache | None = None

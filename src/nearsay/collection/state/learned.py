@@ -23,7 +23,7 @@ from nearsay.collection.state.feature_groups import FeatureGroups, TextViews
 from nearsay.collection.state.keywords.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_models import LearnedModel
-from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
+from nearsay.collection.state.live_views import LiveTransform, LiveViews, checked_queries
 from nearsay.collection.state.row_groups import NO_ROWS
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
@@ -228,13 +228,6 @@ class Learned:
         share = self.set_shares[min(max(int(np.ceil(100 * accuracy - 1e-9)), 1), 99) - 1]
         order = np.argsort(-p, kind="stable")
         return order[: int(np.searchsorted(np.cumsum(p[order]), share - 1e-12)) + 1]
-
-    def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int, groups: np.ndarray | None = None) -> Voters:
-        """These voters, with the folds that they were in, and their groups."""
-        fold = np.full(len(votes), -1, np.int8)
-        known = min(len(votes), len(self.fold))
-        fold[:known] = self.fold[:known]
-        return Voters(votes, labels, n_classes, fold, None if groups is None else groups[: len(votes)])
 
     def classifier(
         self,

@@ -18,7 +18,8 @@ import numpy as np
 
 from nearsay.collection.store.events import Event
 from nearsay.collection.store.items import Items
-from nearsay.core.arrays import GrowingArray, row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.growing_array import GrowingArray
 
 # Of a column.
 ROWS_PER_BLOCK = 512

@@ -85,6 +85,13 @@ class Voters:
     fold: np.ndarray
     groups: np.ndarray | None = None
 
+    @classmethod
+    def of(cls, votes: np.ndarray, labels: np.ndarray, n_classes: int, fold: np.ndarray, groups: Any = None) -> Voters:
+        """These voters, with the ``fold`` of the rows that there were then."""
+        n, n_before = len(votes), min(len(votes), len(fold))
+        folds = np.concatenate([fold[:n_before], np.full(n - n_before, -1, np.int8)])
+        return cls(votes, labels, n_classes, folds, None if groups is None else groups[:n])
+
     def searched(self, search: NeighborSearch) -> LabeledNeighbors:
         """A labeled search of these rows."""
         return LabeledNeighbors(search, self.labels, self.n_classes, groups=self.groups)

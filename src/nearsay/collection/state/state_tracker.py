@@ -25,8 +25,8 @@ from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
 from nearsay.collection.state.row_groups import GROUP_BY, NO_ROWS, groups_by_detail, with_validation
 from nearsay.collection.state.suggest.item_groups import n_groups
 from nearsay.collection.store.store import Store
-from nearsay.core.arrays import GrowingArray
 from nearsay.core.cancellation import stoppable
+from nearsay.core.growing_array import GrowingArray
 from nearsay.errors import InputError
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
@@ -341,7 +341,7 @@ class StateTracker:
     ) -> Voters:
         votes = voting.votes if votes is None else votes
         groups = self._row_groups(learned.near_duplicates, learned.validation, len(votes))
-        return learned.voters(votes, voting.labels[:n], len(voting.classes), groups)
+        return Voters.of(votes, voting.labels[:n], len(voting.classes), learned.fold, groups)
 
     def fit(
         self, posterior: str, n_neighbors: Any, voting: VotingState, row_groups: np.ndarray | None = None

@@ -89,8 +89,7 @@ class Event:
 def append_event(database: Database, event: Event) -> None:
     """Append an event, within the transaction that the caller holds."""
     stored = _stored(event)
-    last = database.execute("SELECT digest FROM events ORDER BY number DESC LIMIT 1").fetchone()
-    digest = _digest("" if last is None else last[0], stored)
+    digest = _digest(last_digest(database), stored)
     marks = ", ".join("?" * (len(stored) + 1))
     database.execute(f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", (*stored, digest))
 

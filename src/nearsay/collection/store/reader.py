@@ -169,9 +169,7 @@ class ReadableStore:
     def item(self, id: str) -> dict[str, Any]:
         """A living item without its vector: id, row, label, keywords, details, confirmed, by."""
         with self._database.one_state():
-            row = self.row_of(id)
-            columns = columns_of(self._database, [row], [name for name in CHANGING if name != "alive"])
-        return {"id": id, "row": row, **{name: values[0] for name, values in columns.items()}}
+            return self._item_dicts([(id, self.row_of(id))])[0]
 
     def unconfirmed(self, n: int) -> list[dict[str, Any]]:
         """The first ``n`` living items with a label that is not confirmed, in the order of rows."""
@@ -197,16 +195,6 @@ class ReadableStore:
             {"id": id, "row": row, **{name: columns[name][place] for name in names}}
             for place, (id, row) in enumerate(lines)
         ]
-
-    def find(self, text: str, n: int = 10) -> list[str]:
-        """Ids of living items that start with a text, then those that hold it elsewhere; in order, at most ``n``."""
-        first = "SELECT id FROM items WHERE alive AND id >= ? AND id < ? ORDER BY id LIMIT ?"
-        ids = [id for (id,) in self._database.all(first, (text, text + chr(0x10FFFF), n))]
-        if text and len(ids) < n:
-            within = "SELECT id FROM items WHERE alive AND instr(id, ?) > 1 ORDER BY id LIMIT ?"
-            more = [id for (id,) in self._database.all(within, (text, 2 * n)) if not id.startswith(text)]
-            ids += more[: n - len(ids)]
-        return ids
 
     def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """The vectors of some rows, forgotten ones too, in the given order; float32."""

@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.core.arrays import SINGLE_OR_DOUBLE, GrowingArray, as_compiled_for, largest_norm, row_blocks
+from nearsay.core.arrays import SINGLE_OR_DOUBLE, as_compiled_for, largest_norm, row_blocks
 from nearsay.core.compiling import done_without, worth_compiling
+from nearsay.core.growing_array import GrowingArray
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.row_store import HeldRows

@@ -22,10 +22,10 @@ from urllib.parse import parse_qs, quote, unquote, urljoin, urlsplit
 
 from nearsay.collection.export.label_studio_interface import LabelingInterface
 from nearsay.collection.ingest.picture_files import path_within, picture_folder
+from nearsay.collection.labeling import column_names
 from nearsay.errors import InputError
 from nearsay.web.content.questions import LARGEST_CONTENT, Question, RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import safe_name
 
 LOCAL_FILES = "/data/local-files/"

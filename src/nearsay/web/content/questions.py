@@ -13,12 +13,11 @@ import numpy as np
 
 from nearsay.collection.ingest.picture_files import small_copy
 from nearsay.collection.ingest.table_encoding import parsed_row
+from nearsay.collection.labeling import column_names
 from nearsay.collection.state.live_views import checked_queries
-from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import Recent
 from nearsay.web.content.served_collection import ServedCollection, as_vector
-from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import check_picture
 
 MOST_KEPT = 256
@@ -80,18 +79,14 @@ class RecentQuestions:
 
     def of_text(self, served: ServedCollection, text: str) -> Question:
         """Describe a text as the items were described."""
-        describe, text = served.text_description(), text.strip()
-        if (fault := text_fault(text)) is not None:
-            raise InputError(f"This cannot be used: {fault}.")
+        text, describe = served.checked_text(text), served.text_description()
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
         return self._keep(Question(key, describe([text]), None, "a new text", text=text))
 
     def of_row(self, served: ServedCollection, text: str) -> Question:
         """A row that is typed: its cells with commas between, ``name=value``, or plain numbers."""
-        table, names = served.collection.table, column_names(served.collection)
-        if table is not None:
-            return self.of_cells(served, table.parsed(text), text.strip())
-        if names is not None and "=" in text:
+        names = column_names(served.collection)
+        if names is not None and (served.collection.table is not None or "=" in text):
             return self.of_cells(served, parsed_row(text, names), text.strip())
         X = checked_queries([as_vector(text, served.collection.n_columns)], served.collection.n_columns)
         cells = None if names is None else dict(zip(names, (f"{value:.7g}" for value in X[0]), strict=True))

@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nearsay.collection.answers import Answer
 from nearsay.collection.export.answer_exports import export_answers
 from nearsay.collection.export.xmp_sidecars import write_sidecars
+from nearsay.collection.information import label_figures
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import checked_labels
 from nearsay.errors import unknown_name
@@ -55,7 +54,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     """
     if ids is None:
         waiting = collection.store.unconfirmed(MOST_QUERIED)
-        n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_QUERIED else len(waiting), 0
+        n_waiting, n_done = label_figures(*collection.labels_by_row()[2:])["n_waiting"], 0
     else:
         kept = [collection.store.item(id) for id in ids if id in collection.items.row_of]
         waiting = [item for item in kept if item["label"] is not None and not item["confirmed"]]
@@ -66,12 +65,6 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     answers = collection.label_items(queried) if votes else [Answer(id) for id in queried]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "sure": sure_of(lines), "n_waiting": n_waiting, "n_done": n_done}
-
-
-def _count_waiting(collection: LiveCollection) -> int:
-    items = collection.items
-    labels = items.columns["label"]
-    return sum(labels[row] is not None for row in np.flatnonzero(items.alive & ~items._confirmed.values).tolist())
 
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:

@@ -20,15 +20,16 @@ import numpy as np
 from nearsay.collection.answers import Answer, in_words
 from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.collection.ingest.text_description import TextDescription
+from nearsay.collection.labeling import column_names, row_vector
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.collection.state.state_tracker import LEARNED
-from nearsay.data.tables.columns import is_number
+from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.batched_questions import QuestionBatcher
 from nearsay.web.content.drawings import sketches
-from nearsay.web.content.table_rows import TableRows, column_names
+from nearsay.web.content.table_rows import TableRows
 
 T = TypeVar("T")
 # Accuracies that the slider stops at.
@@ -201,8 +202,6 @@ class ServedCollection:
 
     def text_description(self) -> TextDescription:
         """What describes a text as the items were described."""
-        if self.kind != "texts":
-            raise InputError("The items of this collection are no texts.")
         if self._texts is None:
             store = self.collection.store
             try:
@@ -210,6 +209,14 @@ class ServedCollection:
             except InputError as error:  # whoever runs the server can act on it, a visitor cannot
                 raise NearsayError(f"Texts cannot be described: {error}") from error
         return self._texts
+
+    def checked_text(self, text: str) -> str:
+        """A text that can be described, without blanks around it."""
+        if self.kind != "texts":
+            raise InputError("The items of this collection are no texts: send id, vector or cells.")
+        if (fault := text_fault(text.strip())) is not None:
+            raise InputError(f"This cannot be used: {fault}.")
+        return text.strip()
 
     def sketches(self, X: np.ndarray, rows: Sequence[int]) -> list[list[float]]:
         """Small drawings of a query and of rows, in one scale."""
@@ -254,16 +261,11 @@ class ServedCollection:
 
     def vector_of(self, cells: dict[str, str]) -> np.ndarray:
         """A row by its cells as a vector (1, n_columns)."""
-        table, names = self.collection.table, column_names(self.collection) or []
+        names = column_names(self.collection) or []
         unknown = [column for column in cells if column not in names]
         if unknown:
             raise InputError(f"There is no column {unknown[0][:80]!r}. The columns: {', '.join(names)}.")
-        if table is not None:
-            return checked_queries(table.encoded([cells]), self.collection.n_columns)
-        wrong = [column for column in names if not is_number(cells.get(column, ""))]
-        if wrong:
-            raise InputError(f"Column {wrong[0]!r} needs a number; got {cells.get(wrong[0], '')[:40]!r}.")
-        return checked_queries([[float(cells[column]) for column in names]], len(names))
+        return checked_queries(row_vector(self.collection, cells, names), self.collection.n_columns)
 
     def compared(self, answer: dict[str, Any], cells: dict[str, str]) -> dict[str, Any]:
         """The answer about a row of a table, with how each neighbor is like it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.image_description import SETTING
+from nearsay.collection.labeling import column_names
 from nearsay.collection.live import LiveCollection
 from nearsay.encode.comparisons import shown_cell
 from nearsay.encode.encoded_columns import NumberColumn
@@ -133,16 +133,6 @@ class TableRows:
             }
             for column in self.columns
         ]
-
-
-def column_names(collection: LiveCollection) -> list[str] | None:
-    """The names of the columns of rows; None of pictures, texts, and numbers without names."""
-    if collection.table is not None:
-        return [column.name for column in collection.table.encoder.columns_]
-    record = collection.store.settings.get(SETTING) or {}
-    names = record.get("columns") if collection.kind == "numbers" else None
-    named = isinstance(names, list) and len(names) == collection.n_columns and all(isinstance(x, str) for x in names)
-    return None if not named or names is None or all(name.isdigit() for name in names) else names
 
 
 def _with_range(column: RowColumn, texts: Sequence[str | None]) -> RowColumn:

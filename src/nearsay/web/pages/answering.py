@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearsay.collection.state.live_views import checked_queries
-from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
 from nearsay.web.content.served_collection import ACCURACY, ServedCollection, as_shown
 from nearsay.web.parameters import PageRoute, Takes
@@ -73,7 +72,7 @@ def vectors_of(
             if sum(way in each for way in WAYS) != 1:
                 raise InputError(f"Send one of {', '.join(WAYS)}.")
             if "text" in each:
-                texts[place] = _text(served, each["text"])
+                texts[place] = served.checked_text(each["text"])
             else:
                 vectors[place] = _vector(served, each)
         except InputError as error:
@@ -81,14 +80,6 @@ def vectors_of(
     if texts:
         vectors |= zip(texts, served.text_description()(list(texts.values()))[:, None], strict=True)
     return vectors, wrong
-
-
-def _text(served: ServedCollection, text: str) -> str:
-    if served.kind != "texts":
-        raise InputError("The items of this collection are no texts: send id, vector or cells.")
-    if (fault := text_fault(text.strip())) is not None:
-        raise InputError(f"This cannot be used: {fault}.")
-    return text.strip()
 
 
 def _vector(served: ServedCollection, given: dict[str, Any]) -> np.ndarray:

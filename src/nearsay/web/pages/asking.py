@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from nearsay.collection.ingest.picture_files import picture_path, small_copy
+from nearsay.collection.labeling import column_names
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
 from nearsay.taxonomy.edges import few
@@ -19,7 +20,6 @@ from nearsay.web.content.overview import overview_of
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.questions import Question, RecentQuestions
 from nearsay.web.content.served_collection import ACCURACIES, ACCURACY, ServedCollection
-from nearsay.web.content.table_rows import column_names
 from nearsay.web.content.uploads import safe_name
 from nearsay.web.parameters import PageRoute, Takes, fields_of, twins
 from nearsay.web.rendering import picture_response, respond, served_by, wants_json

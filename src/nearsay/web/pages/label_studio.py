@@ -17,13 +17,13 @@ from nearsay.collection.answers import Answer, Keyword
 from nearsay.collection.export.answer_exports import as_json
 from nearsay.collection.export.label_studio_interface import LabelingInterface, read_interface
 from nearsay.collection.export.labeling_tools import MODEL, label_studio_config
+from nearsay.collection.labeling import column_names
 from nearsay.core.printable import printable
 from nearsay.errors import InputError, NearsayError
 from nearsay.web.access import ACCESS, NO_TOKEN, AccessToken, Forbidden
 from nearsay.web.content.label_studio_tasks import item_or_question
 from nearsay.web.content.questions import Question, RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.content.table_rows import column_names
 from nearsay.web.pages.keeping import keep_question, learning
 from nearsay.web.parameters import PageRoute, read_json
 from nearsay.web.rendering import author_of, check_writable, served_by

@@ -1,1 +1,1 @@
-"""The server: access control, background jobs, static files."""
+"""The server: access control, background jobs, traffic."""

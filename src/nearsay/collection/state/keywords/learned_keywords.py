@@ -247,10 +247,7 @@ class KeywordState:
         groups: np.ndarray | None,
     ) -> None:
         self._learned, self._keywords, self._all_rows = learned, keywords, all_rows
-        fold = np.full(len(gives), -1, np.int8)
-        known = min(len(gives), len(learned.fold))
-        fold[:known] = learned.fold[:known]
-        voters = Voters(gives, np.zeros(len(gives), np.int64), 1, fold, groups)
+        voters = Voters.of(gives, np.zeros(len(gives), np.int64), 1, learned.fold, groups)
         if before is None:
             self.view = LiveView(learned.transform, all_rows(), voters)
         else:

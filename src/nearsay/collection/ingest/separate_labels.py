@@ -1,4 +1,4 @@
-"""The labels of a folder that FiftyOne exported, by the paths of its pictures.
+"""Labels from a file of their own: a table of labels by id, or what FiftyOne exported with its pictures.
 
 FiftyOneImageClassificationDataset   data/, labels.json    {"classes": […], "labels": {"owl 1": 0 or {"label": "owl"}}}
 FiftyOneDataset                      data/, metadata.json, samples.json    samples with a Classification; tags
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import RawRows
+from nearsay.collection.ingest.batches import Problem, RawRows
+from nearsay.collection.ingest.picture_files import picture_within
+from nearsay.collection.ingest.table_sources import table_of_labels
+from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.images import named_images
+from nearsay.data.tables.columns import ColumnChoices
 from nearsay.errors import InputError
 
 DATA, LABELS, SAMPLES, ABOUT = "data", "labels.json", "samples.json", "metadata.json"
@@ -97,3 +101,59 @@ def _text(label: Any) -> str | None:
 
 def _words(given: Any) -> list[str] | None:
     return [word for word in given if isinstance(word, str) and word] or None if isinstance(given, list) else None
+
+
+class LabelTable:
+    """A table of labels and keywords by id; for pictures, ids are paths within the folder ``pictures``."""
+
+    def __init__(self, path: Path, choices: ColumnChoices, pictures: Path | None) -> None:
+        if not path.exists():
+            raise FileNotFoundError(f"There is no table of labels {path}.")
+        ours = pictures is not None and path == fiftyone_file(pictures)
+        self._table = FiftyOneLabels(path) if ours else table_of_labels(path, choices)
+        self._pictures = pictures
+        self._by_id: dict[str, tuple[str | None, list[str] | None, int, int]] = {}
+        self._problems: list[Problem] = []
+        for raw in self._table:
+            self._take(raw)
+        self.restart()
+        self.chosen = [f"labels are those of {path.name}; what it does not list has none"]
+
+    def restart(self) -> None:
+        """Begin another pass."""
+        self._left = set(self._by_id)
+
+    def _take(self, raw: RawRows) -> None:
+        for place, id in enumerate(raw.ids):
+            name = PurePosixPath(id.replace("\\", "/")).as_posix() if self._pictures is not None and id else id
+            line = (raw.lines or raw.rows)[place]
+            reason = raw.refused.get(place) or ("" if name else "the id is empty")
+            if not reason and name in self._by_id:
+                reason = f"the id {name!r} was used before, in line {self._by_id[name][3]}"
+            if reason:
+                shown = shown_name(name) or None
+                self._problems.append(Problem(raw.rows[place], shown, reason, line, self._table.path.name))
+            else:
+                self._by_id[name] = raw.labels[place], raw.keywords[place], raw.rows[place], line
+
+    def join(self, raw: RawRows) -> None:
+        """Give the rows the labels and keywords of the table."""
+        for place, id in enumerate(raw.ids):
+            self._left.discard(id)
+            raw.labels[place], raw.keywords[place] = self._by_id.get(id, (None, None))[:2]
+
+    def unused(self) -> list[Problem]:
+        """Lines of the table that could not be used, or that name nothing in the source."""
+        source = self._table.path.name
+        left = [(row, id, self._why(id), line) for id, (_, _, row, line) in self._by_id.items() if id in self._left]
+        missing = [Problem(row, shown_name(id), reason, line, source) for row, id, reason, line in left]
+        return sorted([*self._problems, *missing], key=lambda problem: problem.row)
+
+    def _why(self, id: str) -> str:
+        if self._pictures is None:
+            return "no row has this id"
+        try:
+            picture_within(self._pictures, id)
+        except InputError as error:
+            return str(error).rstrip(".")
+        return "no picture has this path"
