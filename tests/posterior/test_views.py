@@ -18,9 +18,9 @@ from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import past_cases
+from nearsay.posterior import nested, past_cases
 from nearsay.posterior.base import folds
-from nearsay.posterior.choice import candidate_views, nested
+from nearsay.posterior.choice import candidate_views
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import FEW, Auto
 from nearsay.posterior.methods.pooled import Pooled

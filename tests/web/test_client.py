@@ -141,7 +141,7 @@ def test_sentences_cells_and_pictures_are_asked_about_too(tmp_path):
         expected = plans.label(plans.table.encoded([{"plan": "gold", "age": "4"}]))
         assert remote.label([cells])[0].probabilities == expected[0].probabilities
         remote.add(["mine"], [{"plan": "basic", "age": None}], ["leaves"])
-        assert plans.store.item("mine")["details"] == {"plan": "basic", "age": None}
+        assert plans.store.item("mine")["details"] == {"plan": "basic"}
         remote.add(["yours"], [{"plan": "gold", "age": 4}], ["stays"])
         assert plans.store.item("yours")["details"] == {"plan": "gold", "age": "4"}
     with picture_collection(tmp_path) as shades, remote_of(shades) as remote:

@@ -93,9 +93,9 @@ def _add(served: ServedCollection, items: list[dict[str, Any]], keywords: list[A
     return served.collection.add([each["id"] for each in items], X, labels, keywords, details=details, who=who)
 
 
-def _as_texts(cells: dict[str, Any]) -> dict[str, str | None]:
-    """Cells as a table file has them; None for a gap."""
-    return {name: None if value is None else str(value) for name, value in cells.items()}
+def _as_texts(cells: dict[str, Any]) -> dict[str, str]:
+    """Cells as a table file has them, without the gaps."""
+    return {name: str(value) for name, value in cells.items() if value is not None}
 
 
 ROUTES = [PageRoute("/changes.json", changes, CHANGES, "POST", gives=GIVES)]
