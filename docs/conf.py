@@ -73,7 +73,7 @@ html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 5,
     # Written by hand at each release; read by the page in the reader's browser, not when the site is built.
     "switcher": {"json_url": f"{site_pages.SITE}_static/switcher.json", "version_match": version},
     "check_switcher": False,

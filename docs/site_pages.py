@@ -44,7 +44,7 @@ BROUGHT_IN = {
     ROOT / "benchmarks" / "RESULTS.md": GENERATED / "results.md",
 }
 # What the index cannot link to on GitHub, because it exists on the site only.
-ONLY_ON_THE_SITE = ["generated/gallery/index", "generated/api"]
+ONLY_ON_THE_SITE = ["generated/api", "generated/gallery/index"]
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
 

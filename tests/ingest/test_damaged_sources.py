@@ -20,6 +20,7 @@ from nearsay.describe.texts.text_descriptor import LONGEST_TEXT
 from nearsay.errors import NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
+NUMPY = np.lib.NumpyVersion(np.__version__)
 TREE = Taxonomy.from_nested({"tree": {"broad": ["oak", "elm"], "needle": ["fir"]}})
 LONG = "y" * 5000
 # Files on which reading would wait, or that lead elsewhere.
@@ -301,7 +302,8 @@ BAD_FILES: dict[str, dict[str, Callable[[], bytes]]] = {
         "cut in the header": lambda: npy_of(X)[:20],
         "an archive": npz_of,
         "more rows than there are": lambda: npy_of(X).replace(b"(4, 2)", b"(9, 2)"),
-        "fewer than no rows": lambda: npy_of(X).replace(b"(4, 2)", b"(-4,2)"),
+        # Before 2.3, numpy reads these as the four rows that are there.
+        **({"fewer than no rows": lambda: npy_of(X).replace(b"(4, 2)", b"(-4,2)")} if NUMPY >= "2.3.0" else {}),
         "a program as header": lambda: npy_of(X).replace(b"False", b"exit("),
         "an unknown version": lambda: npy_of(X)[:6] + b"\x09" + npy_of(X)[7:],
         "a pickle": lambda: PICKLE,
