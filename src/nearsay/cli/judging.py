@@ -177,7 +177,7 @@ def _installation_table(installed: dict[str, Any]) -> Table:
             "cores": f"{installed['cores']}, of which nearsay uses {installed['threads']}",
             "matrix products": products or "no library that threadpoolctl knows",
             "rows ruled out": _products(installed["products"]),
-            "graphics card": _card(installed["card"]),
+            "GPU": _gpu(installed["gpu"]),
             "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in installed["packages"].items()),
         },
     )
@@ -190,12 +190,12 @@ def _products(products: dict[str, Any]) -> str:
     return f"{served} ({compared})" + ("" if products["why"] == "measured" else f"; {products['why']}")
 
 
-def _card(card: dict[str, Any] | None) -> str:
-    if card is None:
+def _gpu(gpu: dict[str, Any] | None) -> str:
+    if gpu is None:
         return "none that torch and CUDA can use: the processor searches"
     return (
-        f"{card['name']}, {card['memory_gib']} GiB, compute capability {card['compute_capability']}:"
-        f" searched by {card['kernels']} (torch {card['torch']})"
+        f"{gpu['name']}, {gpu['memory_gib']} GiB, compute capability {gpu['compute_capability']}:"
+        f" searched by {gpu['kernels']} (torch {gpu['torch']})"
     )
 
 

@@ -36,7 +36,7 @@ def describe_installation() -> dict[str, Any]:
         "threads": thread_count(),
         "blas": _blas(),
         "products": describe_products(),
-        "card": gpu_info(),
+        "gpu": gpu_info(),
         "packages": {package: installed_version(package) for package in needed.pop("")},
         "extras": {
             extra: {package: installed_version(package) for package in packages}
