@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -228,11 +230,20 @@ def test_groups_are_checked(name):
         learner.fit(X, Y, groups=["ann"] * 32)
 
 
-def test_rows_in_shards_take_no_groups(tmp_path):
+@pytest.mark.parametrize(
+    "around", [ns.HedgedClassifier, partial(ns.ConformalClassifier, coverage=0.5)], ids=["hedged", "conformal"]
+)
+def test_promises_about_rows_in_shards_leave_out_their_groups_as_in_memory(around, tmp_path):
     X, y, group = writers()
-    np.save(tmp_path / "0.npy", X)
-    with pytest.raises(InputError, match="Rows in shards take no groups"):
-        ns.ConformalClassifier(ns.ShardedClassifier(), 0.5).fit(tmp_path, y, groups=group)
+    np.save(tmp_path / "0.npy", X[:10])
+    np.save(tmp_path / "1.npy", X[10:])
+    votes = ns.NeighborClassifier(3, posterior="weighted")
+    some = around(ns.ShardedClassifier(votes)).fit(tmp_path, y, groups=group)
+    whole = around(votes).fit(X, y, groups=group)
+    without = around(votes).fit(X, y)
+    learned = "settings_" if around is ns.HedgedClassifier else "thresholds_"
+    assert str(getattr(some, learned)) == str(getattr(whole, learned)) != str(getattr(without, learned))
+    assert some.n_calibration_ == whole.n_calibration_ == len(X)
 
 
 @pytest.mark.parametrize(

@@ -147,17 +147,12 @@ def calibrate(
     if is_fitted:
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
-            return _proba_in_blocks(estimator, X, y)
+            return _proba_in_blocks(estimator, X, y, group)
         return Calibration(
             estimator, y, proba(estimator, X), np.zeros(len(y), bool), groups=group, rows=np.arange(len(y))
         )
     if leaves_out:
         if group is not None and not has_fit_parameter(estimator, "groups"):
-            if hasattr(estimator, "left_out_blocks"):
-                raise InputError(
-                    "Rows in shards take no groups. Fit rows in memory, or calibrate on rows of other groups than the"
-                    ' estimator was fitted to (cv="prefit").'
-                )
             return _cross_validated(estimator, X, y, GROUP_FOLDS, weights, group)
         return _left_out(estimator, X, y, weights, group)
     if hasattr(estimator, "left_out_blocks"):
@@ -179,7 +174,7 @@ def _left_out(
     by_group = {} if group is None else {"groups": group}
     fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)), **by_group)
     if hasattr(fitted, "left_out_blocks"):
-        return _left_out_in_blocks(fitted, y, weights)
+        return _left_out_in_blocks(fitted, y, weights, fitted.groups_)
     p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
     group = fitted.groups_ if isinstance(group, str) else group
     counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
@@ -202,12 +197,14 @@ def left_out_calibration(fitted: NeighborClassifier) -> Calibration:
 
 
 def _of_left_out(fitted: Any, y: np.ndarray, p: np.ndarray, group: np.ndarray | None, rows: np.ndarray) -> Calibration:
+    return Calibration(fitted, y, p, _alone(y, group), excess=LEFT_OUT_EXCESS, groups=group, rows=rows)
+
+
+def _alone(y: np.ndarray, group: np.ndarray | None) -> np.ndarray:
+    """Which rows are the only ones of their class, or of the only group that has it."""
     _, place = np.unique(y, return_inverse=True)
-    if group is None:
-        alone = np.bincount(place) == 1
-    else:
-        alone = np.bincount(np.unique(np.column_stack([place, group]), axis=0)[:, 0]) == 1
-    return Calibration(fitted, y, p, alone[place], excess=LEFT_OUT_EXCESS, groups=group, rows=rows)
+    every = place if group is None else np.unique(np.column_stack([place, group]), axis=0)[:, 0]
+    return (np.bincount(every) == 1)[place]
 
 
 def _validated(
@@ -280,25 +277,26 @@ def _weighed(weights: np.ndarray | None, rows: Any) -> dict[str, np.ndarray]:
     return {} if weights is None else {"sample_weight": weights[rows]}
 
 
-def _left_out_in_blocks(fitted: Any, y: np.ndarray, weights: np.ndarray | None) -> Calibration:
+def _left_out_in_blocks(
+    fitted: Any, y: np.ndarray, weights: np.ndarray | None, group: np.ndarray | None
+) -> Calibration:
     """The calibration of a classifier whose leave-one-out probabilities are too many to be held."""
     answered = fitted.left_out_numbers()
     answered = answered if weights is None else answered[weights[answered] > 0]
     place = np.full(len(y), -1)
     place[answered] = np.arange(len(answered))
-    labels = y[answered]
-    _, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    labels, group = y[answered], None if group is None else group[answered]
 
     def blocks() -> Iterator[Block]:
         for rows, p in fitted.left_out_blocks():
             counted = place[rows] >= 0
             yield place[rows][counted], p[counted]
 
-    known: dict[str, Any] = {"excess": LEFT_OUT_EXCESS, "in_blocks": blocks}
-    return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), counts[of_class] == 1, **known)
+    known: dict[str, Any] = {"excess": LEFT_OUT_EXCESS, "in_blocks": blocks, "groups": group}
+    return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), _alone(labels, group), **known)
 
 
-def _proba_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibration:
+def _proba_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray, group: np.ndarray | None) -> Calibration:
     """The calibration of a fitted classifier on other rows in shards, some of them read at a time."""
     numbers = X.live_numbers
 
@@ -306,8 +304,8 @@ def _proba_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibrati
         for part in row_blocks(len(numbers), size=ROWS_AT_ONCE):
             yield np.arange(part.start, part.stop), proba(estimator, X.take(numbers[part]))
 
-    nothing = np.empty((0, len(estimator.classes_)))
-    return Calibration(estimator, y[numbers], nothing, np.zeros(len(numbers), bool), in_blocks=blocks)
+    nothing, group = np.empty((0, len(estimator.classes_))), None if group is None else group[numbers]
+    return Calibration(estimator, y[numbers], nothing, np.zeros(len(numbers), bool), in_blocks=blocks, groups=group)
 
 
 def other_posteriors(
