@@ -235,6 +235,7 @@ def test_groups_are_checked(name):
 )
 def test_promises_about_rows_in_shards_leave_out_their_groups_as_in_memory(around, tmp_path):
     X, y, group = writers()
+    y[group == 0] = 2  # which nobody else writes
     np.save(tmp_path / "0.npy", X[:10])
     np.save(tmp_path / "1.npy", X[10:])
     votes = ns.NeighborClassifier(3, posterior="weighted")
@@ -244,6 +245,8 @@ def test_promises_about_rows_in_shards_leave_out_their_groups_as_in_memory(aroun
     learned = "settings_" if around is ns.HedgedClassifier else "thresholds_"
     assert str(getattr(some, learned)) == str(getattr(whole, learned)) != str(getattr(without, learned))
     assert some.n_calibration_ == whole.n_calibration_ == len(X)
+    unseen = [getattr(fitted, "unseen_class_rate_", 0) for fitted in (some, whole, without)]
+    assert unseen == ([1 / 8, 1 / 8, 0] if around is not ns.HedgedClassifier else [0, 0, 0])
 
 
 @pytest.mark.parametrize(
