@@ -209,5 +209,5 @@ def test_auto_takes_no_gpu_where_there_is_none(monkeypatch):
 def test_the_doctor_names_the_gpu():
     found = gpu_search.gpu_info()
     assert (found["memory_gib"], found["compute_capability"], found["torch"]) == (139.0, "9.0", "9.9")
-    assert "139.0 GiB, compute capability 9.0" in judging._card(found)
-    assert "none that torch and CUDA can use" in judging._card(None)
+    assert "139.0 GiB, compute capability 9.0" in judging._gpu(found)
+    assert "none that torch and CUDA can use" in judging._gpu(None)
