@@ -25,7 +25,7 @@ def describe_installation() -> dict[str, Any]:
     """Versions, cores and threads, kinds of matrix products, extras and data sets, as one plain dict.
 
     >>> sorted(describe_installation())
-    ['blas', 'card', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'products', 'python', 'threads']
+    ['blas', 'cores', 'data_sets', 'extras', 'gpu', 'nearsay', 'packages', 'platform', 'products', 'python', 'threads']
     """
     needed = requirements()
     return {
