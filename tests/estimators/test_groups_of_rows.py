@@ -29,6 +29,7 @@ from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.learn.triplets import near_triplets
 from nearsay.learn.tuning import held_out_rows, tune_metric
 from nearsay.neighbors.other_groups import nearest_among, others
+from nearsay.search.shards import ShardedRows
 from tests.reference import groups as reference
 
 LEARNERS = {
@@ -247,6 +248,18 @@ def test_promises_about_rows_in_shards_leave_out_their_groups_as_in_memory(aroun
     assert some.n_calibration_ == whole.n_calibration_ == len(X)
     unseen = [getattr(fitted, "unseen_class_rate_", 0) for fitted in (some, whole, without)]
     assert unseen == ([1 / 8, 1 / 8, 0] if around is not ns.HedgedClassifier else [0, 0, 0])
+
+
+def test_a_fitted_classifier_is_calibrated_on_groups_in_shards_as_in_memory(tmp_path):
+    X, y, group = writers(16)
+    votes = ns.NeighborClassifier(3, posterior="weighted").fit(*writers(seed=1)[:2])
+    np.save(tmp_path / "0.npy", X)
+    rows = ShardedRows.open(tmp_path)
+    some, whole, without = (
+        ns.HedgedClassifier(votes, cv="prefit", accuracy=0.8, confidence=0.9).fit(given, y, groups=groups)
+        for given, groups in ((rows, group), (X, group), (X, None))
+    )
+    assert str(some.settings_) == str(whole.settings_) != str(without.settings_)
 
 
 @pytest.mark.parametrize(

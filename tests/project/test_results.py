@@ -42,7 +42,7 @@ def test_every_fact_is_shown_somewhere():
 
 
 @pytest.mark.parametrize("fact", FACTS.values(), ids=FACTS)
-def test_a_fact_stands_in_the_record_of_runs_and_its_command_is_there(fact):
+def test_a_fact_is_in_the_record_of_runs_and_its_command_exists(fact):
     assert set(fact) == {"id", "value", "unit", "date", "machine", "command", "commit", "quoted"}
     assert fact["quoted"] in RUNS
     figures = [float(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*\.?\d*|\.\d+", fact["quoted"])]

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.core.arrays import evenly
-from nearsay.core.tables import html_table, text_table
+from nearsay.core.tables import ShownAsTable, Table
 
 # Pairs of row and word by which scorers are compared: with 260 words 1,000 rows.
 MOST_PAIRS_JUDGED = 2**18
@@ -36,7 +36,7 @@ class ScorerChoice:
         return self.without is not None
 
 
-class ScorerChoices(Sequence[ScorerChoice]):
+class ScorerChoices(ShownAsTable, Sequence[ScorerChoice]):
     """All scorers that were tried: those in use first, by importance. Prints as a table.
 
     >>> used = [ScorerChoice("nearest", 1.9, 1.5), ScorerChoice("regression", 1.6, 1.7)]
@@ -73,14 +73,8 @@ class ScorerChoices(Sequence[ScorerChoice]):
         """Plain values, for JSON and for tables."""
         return [{"scorer": one.scorer, "alone": one.alone, "without": one.without, "used": one.used} for one in self]
 
-    def _table(self) -> tuple[Any, ...]:
+    def _table(self) -> Table:
         return self.why, ("scorer", "alone", "without it"), [*map(_cells, self)], [one.used for one in self]
-
-    def __str__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table())
 
 
 def _cells(one: ScorerChoice) -> tuple[str, ...]:

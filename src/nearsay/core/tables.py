@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from html import escape
 
 Rows = Sequence[Sequence[str]]
+# A title, the names of the columns, the rows, and which of these are marked.
+Table = tuple[str, Sequence[str], Rows, Sequence[bool]]
 
 
 def text_table(
@@ -39,3 +41,16 @@ def html_table(title: str, head: Sequence[str], rows: Rows, marked: Sequence[boo
     )
     caption = f"<caption>{escape(title)}</caption>" if title else ""
     return f"<table>{caption}<thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+class ShownAsTable:
+    """What prints as a table, and is one in a notebook; subclasses give it in ``_table``."""
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return text_table(*self._table())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())

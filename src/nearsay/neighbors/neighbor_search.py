@@ -16,7 +16,7 @@ from nearsay.core.arrays import as_compiled_for, check_n_neighbors, check_row_nu
 from nearsay.core.parallel import in_parallel, shares, thread_count, threads
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import brute_force
-from nearsay.neighbors.table import NeighborTable
+from nearsay.neighbors.table import NeighborTable, table_of
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.protocol import NeighborSearch
@@ -194,7 +194,7 @@ def nearest_of_few(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | No
     fill, queries = _few_queries_kernels().nearest_of_few_queries, as_compiled_for(Q)
     indices, distances = np.empty((n, k), np.int64), np.empty((n, k))
     decided = fill(queries, *arguments, k, search.distance_.squared, indices, distances)
-    return NeighborTable(indices, distances) if decided else None
+    return table_of(indices, distances) if decided else None
 
 
 @cache

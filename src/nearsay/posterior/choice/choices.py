@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nearsay.core.tables import html_table, text_table
+from nearsay.core.tables import ShownAsTable, Table, html_table, text_table
 from nearsay.posterior.methods.named import CRITERIA
 
 SHOWN = 20
@@ -119,7 +119,7 @@ class MemberSummary:
 
 
 @dataclass(frozen=True)
-class PoolSummary:
+class PoolSummary(ShownAsTable):
     """What each member of a pool cost and brought; prints as a table.
 
     members : of MemberSummary; those in use first, by what they bring.
@@ -151,15 +151,9 @@ class PoolSummary:
         """Plain values, for JSON and for tables."""
         return [asdict(one) for one in self.members]
 
-    def _table(self) -> tuple[Any, ...]:
+    def _table(self) -> Table:
         head = ("member", "seconds", "without it")
         return self.why, head, [*map(_of_member, self.members)], [one.used for one in self.members]
-
-    def __str__(self) -> str:
-        return text_table(*self._table())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._table())
 
 
 def _of_member(one: MemberSummary) -> tuple[str, ...]:
