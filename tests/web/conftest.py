@@ -38,7 +38,7 @@ def browsing(browser) -> Any:
                 )
                 contexts.append(context)
                 page = context.new_page()
-                page.set_default_timeout(15_000)
+                page.set_default_timeout(60_000)
                 # The browser writes refusals to the console too.
                 page.on("console", lambda m: "409 (Conflict)" in m.text or complaints.append(m.text))
                 page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -92,6 +92,7 @@ def test_nothing_serious_is_found_on_any_page(shades, browsing):
         page.locator(".tiles summary").first.click()
         page.locator(".tiles .chips button").first.click()
         page.wait_for_selector("#changed")
+        page.wait_for_load_state()
         assert looked_at(page) == []
         page.keyboard.press("?")
         assert looked_at(page) == []

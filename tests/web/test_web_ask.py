@@ -182,6 +182,7 @@ def test_ask_slide_correct_and_undo(shades, opened, width):
             "input[type=file]", {"name": "x.png", "mimeType": "image/png", "buffer": as_png(shade("red", 99))}
         )
         page.wait_for_selector("#answer")
+        page.wait_for_load_state()
         assert page.inner_text(".big strong") == "red"
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         page.fill("#accuracy", "0.5")
@@ -195,6 +196,7 @@ def test_ask_slide_correct_and_undo(shades, opened, width):
         page.click(".tiles li:first-child summary")
         page.locator(".tiles li:first-child .chips button").first.click()
         page.wait_for_selector("#changed")
+        page.wait_for_load_state()
         assert "→" in page.inner_text("#changed")
         assert shades.version == version + 1
         page.click("#changed button")
@@ -204,18 +206,35 @@ def test_ask_slide_correct_and_undo(shades, opened, width):
         assert shades.history(version)[-1].kind == "undo"
 
 
+def test_a_slider_moved_before_the_script_arrived_is_heard_when_it_does(shades, browsing):
+    with browsing(shades) as (visit, complaints):
+        page = visit("/ask?id=red%2Fred-4.png")
+        held = []
+        page.route("**/nearsay.js", lambda request: held.append(request))
+        page.goto(page.url, wait_until="commit")
+        page.wait_for_selector("#answer")
+        page.fill("#accuracy", "0.5")
+        assert page.inner_text("#requested") != "50 %"
+        held.pop().continue_()
+        page.wait_for_load_state()
+        assert page.inner_text("#requested") == "50 %"
+    assert complaints == []
+
+
 def test_by_keyboard_alone(shades, opened):
     with opened(shades) as page:
         page.focus("#typed")
         page.keyboard.type("orange/orange-2.png")
         page.keyboard.press("Enter")
         page.wait_for_selector("#answer")
+        page.wait_for_load_state()
         page.evaluate("document.activeElement.blur()")
         page.keyboard.press("c")
         page.wait_for_selector(".query .chips button:focus")
         label = page.evaluate("document.activeElement.value")
         page.keyboard.press("Enter")
         page.wait_for_selector("#changed")
+        page.wait_for_load_state()
         assert shades.store.item("orange/orange-2.png")["label"] == label
         page.wait_for_selector("#changed:focus")
         page.keyboard.press("Tab")

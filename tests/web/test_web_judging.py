@@ -410,7 +410,8 @@ def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, m
         page = visit("/how-good", 390, "dark")
         page.get_by_text("3 of 32").wait_for()
         go.set()
-        page.locator("svg.chart").first.wait_for(timeout=60_000)
+        page.locator("svg.chart").first.wait_for()
+        page.wait_for_load_state()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         wide = visit("/how-good", 1280, "light")
         assert wide.locator("svg[role=img]").count() == 4

@@ -76,12 +76,15 @@ function hedging() {
   const answer = document.getElementById("answer");
   if (!slider || !answer) return;
   const hedges = JSON.parse(answer.dataset.hedges);
-  slider.addEventListener("input", () => {
+  const heed = () => {
     const accuracy = Number(slider.value);
     document.getElementById("requested").textContent = percent(accuracy);
     const hedge = hedges.find((each) => each.accuracy >= accuracy - 1e-9) ?? hedges.at(-1);
     if (hedge) show(hedge);
-  });
+  };
+  slider.addEventListener("input", heed);
+  // Moved before this script arrived, or put back by the browser after a reload.
+  if (slider.value !== slider.defaultValue) heed();
 }
 
 function show(hedge) {
