@@ -459,6 +459,7 @@ def test_a_missing_value_is_an_error():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([LMNN(n_neighbors=1, n_components=1, max_iter=10)])
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
