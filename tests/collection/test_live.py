@@ -35,6 +35,7 @@ POINT = st.tuples(st.integers(0, 3), st.integers(0, 3))  # few places, so that t
 LABEL = st.sampled_from([*LABELS, None])
 WORDS = [["small", "furry"], ["furry"], None, ["sharp"], [], ["sharp", "small"]]
 NEW_WORDS = [*WORDS, ["shiny"], ["shiny", "furry"]]
+VOTES: dict[str, Any] = {"posterior": "proportional", "n_neighbors": 5}
 POSTERIORS = ["auto", "pooled", "proportional", "weighted", "dist&votesplit", "rank", "confmat", "confmat&rank"]
 
 
@@ -170,14 +171,29 @@ TestLivingGroups = LivingGroups.TestCase
 TestLivingGroups.settings = settings(max_examples=8, stateful_step_count=10, deadline=None)
 
 
-@pytest.fixture
-def pets(tmp_path):
+def make_pets(path: Path) -> np.ndarray:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3)) + np.repeat(np.eye(3) * 4, 20, axis=0)
-    collection = LiveCollection.create(tmp_path / "pets", n_columns=3)
-    ids = [f"p{row}" for row in range(60)]
-    collection.add(ids, X, np.repeat(["cat", "dog", "fox"], 20).tolist(), keywords=[["furry"]] * 60)
-    with collection:
+    with LiveCollection.create(path, n_columns=3) as collection:
+        ids = [f"p{row}" for row in range(60)]
+        collection.add(ids, X, np.repeat(["cat", "dog", "fox"], 20).tolist(), keywords=[["furry"]] * 60)
+    return X
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """Rows, and a collection of them that has learned by votes alone: tests are about what comes after."""
+    path = tmp_path_factory.mktemp("made") / "pets"
+    X = make_pets(path)
+    with LiveCollection.open(path) as collection:
+        collection.learn(**VOTES)
+    return path, X
+
+
+@pytest.fixture
+def pets(made_once, tmp_path):
+    path, X = made_once
+    with LiveCollection.open(shutil.copytree(path, tmp_path / "pets")) as collection:
         yield collection, X
 
 
@@ -208,12 +224,12 @@ def test_a_label_and_keywords_are_corrected_in_one_event_that_undo_takes_back(pe
     collection, _ = pets
     before = collection.store.item("p0")
     event = collection.relabel(["p0", "p1"], ["lynx", None], [["wild", "striped"], None])
-    assert collection.version == event == 2
+    assert collection.version == event == 3
     after = collection.store.item("p0")
     assert (after["label"], after["keywords"]) == ("lynx", ["wild", "striped"])
     assert [collection.store.item("p1")[name] for name in ("label", "keywords")] == [None, None]
     text = "relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) and set their keywords"
-    assert collection.history(1)[0].text == text
+    assert collection.history(2)[0].text == text
     collection.undo()
     assert collection.store.item("p0") == before
     collection.relabel(["p0"], ["lynx"])
@@ -293,12 +309,11 @@ def test_what_to_label_next_is_uncertain_and_spread_out(pets):
 
 def test_it_says_when_what_was_learned_has_gone_stale(pets):
     collection, X = pets
-    collection.learn()
     assert not collection.learned.stale
     collection.add([f"n{row}" for row in range(20)], X[:20] + 0.5, ["cat"] * 20)
     assert collection.learned.stale
     assert str(collection.learned).startswith("Learned on 60 rows, now 80: learn again")
-    assert not collection.learn().stale
+    assert not collection.learn(**VOTES).stale
 
 
 def test_hedged_answers_go_by_the_taxonomy(tmp_path):
@@ -363,35 +378,36 @@ def test_a_reader_sees_what_the_writer_has_acknowledged(pets):
         assert reader.label(X[:1])[0].label == "lynx"
 
 
-def test_history_is_told_in_words_and_says_what_was_undone(pets):
-    collection, X = pets
-    collection.label(X[:1])
-    collection.relabel(["p0", "p1"], ["lynx", None], who="ada")
-    collection.set_keywords(["p0"], [["striped", "wild"]])
-    collection.undo(3)
-    collection.confirm(["p2", "p3"])
-    collection.add(["new"], X[:1])
-    collection.set_taxonomy([("pet", "cat"), ("pet", "dog"), ("pet", "fox")])
-    collection.set_taxonomy(None)
-    text = [str(event).split("  ", 2) for event in collection.history()]
-    assert [line[0] for line in text] == [str(number) for number in range(1, 10)]
-    assert [line[2] for line in text] == [
-        "person  add 60 items: 20 'cat', 20 'dog', 20 more",
-        "machine  learn",
-        "ada  relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) (undone by 5)",
-        "person  set keywords of 1 item: striped, wild",
-        "person  undo of event 3",
-        "person  confirm 2 items",
-        "person  add 1 item without a label",
-        "person  set a taxonomy of 3 edges",
-        "person  remove the taxonomy",
-    ]
-    relabeled = json.loads(json.dumps(collection.history(2)[0].to_dict()))
-    assert (relabeled["n_items"], relabeled["undone_by"]) == (2, 5)
-    assert relabeled["labels"][0] == {"before": "cat", "after": "lynx", "n_items": 1}
-    assert [event.to_dict()["n_items"] for event in collection.history(6)] == [1, 0, 0]
-    collection.undo(5)
-    assert collection.history(2)[0].undone_by is None
+def test_history_is_told_in_words_and_says_what_was_undone(tmp_path):
+    X = make_pets(tmp_path / "pets")
+    with LiveCollection.open(tmp_path / "pets") as collection:
+        collection.label(X[:1])
+        collection.relabel(["p0", "p1"], ["lynx", None], who="ada")
+        collection.set_keywords(["p0"], [["striped", "wild"]])
+        collection.undo(3)
+        collection.confirm(["p2", "p3"])
+        collection.add(["new"], X[:1])
+        collection.set_taxonomy([("pet", "cat"), ("pet", "dog"), ("pet", "fox")])
+        collection.set_taxonomy(None)
+        text = [str(event).split("  ", 2) for event in collection.history()]
+        assert [line[0] for line in text] == [str(number) for number in range(1, 10)]
+        assert [line[2] for line in text] == [
+            "person  add 60 items: 20 'cat', 20 'dog', 20 more",
+            "machine  learn",
+            "ada  relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) (undone by 5)",
+            "person  set keywords of 1 item: striped, wild",
+            "person  undo of event 3",
+            "person  confirm 2 items",
+            "person  add 1 item without a label",
+            "person  set a taxonomy of 3 edges",
+            "person  remove the taxonomy",
+        ]
+        relabeled = json.loads(json.dumps(collection.history(2)[0].to_dict()))
+        assert (relabeled["n_items"], relabeled["undone_by"]) == (2, 5)
+        assert relabeled["labels"][0] == {"before": "cat", "after": "lynx", "n_items": 1}
+        assert [event.to_dict()["n_items"] for event in collection.history(6)] == [1, 0, 0]
+        collection.undo(5)
+        assert collection.history(2)[0].undone_by is None
 
 
 def test_an_answer_after_a_change_asks_only_the_rows_it_meets_about_the_others(pets, monkeypatch):
@@ -433,6 +449,7 @@ def test_hedges_at_several_accuracies_are_those_of_asking_again(tmp_path):
         labels = [("cat", "dog", "axe", "saw")[row % 4] for row in range(80)]
         X = rng.normal(size=(80, 2)) + [[row % 2, 3 * (row % 4 > 1)] for row in range(80)]
         collection.add([f"i{row}" for row in range(80)], X, labels)
+        collection.learn(**VOTES)
         queries = (0.5, 0.8, 0.95)
         for answer, x in zip(collection.label(X[:6], hedges_at=queries), X[:6], strict=True):
             assert [hedge["accuracy"] for hedge in answer.hedges] == list(queries)
@@ -535,6 +552,7 @@ def test_items_known_to_be_of_a_branch_get_its_labels_alone(tmp_path):
     edges = [("animal", "pet"), ("animal", "wild"), ("pet", "cat"), ("pet", "dog"), ("wild", "fox"), ("wild", "owl")]
     with LiveCollection.create(tmp_path / "c", n_columns=2, taxonomy=edges) as collection:
         collection.add([str(row) for row in range(48)], X, labels)
+        collection.learn(**VOTES)
         free, held = collection.label([[1.0, 0.0]])[0], collection.label([[1.0, 0.0]], within="wild")[0]
         assert free.label in ("cat", "dog")
         assert held.label in ("fox", "owl")
@@ -546,5 +564,6 @@ def test_items_known_to_be_of_a_branch_get_its_labels_alone(tmp_path):
             collection.label([[1.0, 0.0]], within="widl")
     with LiveCollection.create(tmp_path / "flat", n_columns=2) as collection:
         collection.add([str(row) for row in range(48)], X, labels)
+        collection.learn(**VOTES)
         with pytest.raises(InputError, match="within a node need a taxonomy"):
             collection.label([[1.0, 0.0]], within="wild")
