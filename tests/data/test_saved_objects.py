@@ -20,6 +20,8 @@ from tests.estimators.test_settings import QUICK, ROWS
 from tests.estimators.test_sklearn_checks import takes_an_estimator
 from tests.public import ESTIMATORS
 
+HALVES = True
+
 
 @pytest.fixture
 def again(tmp_path):

@@ -441,7 +441,6 @@ def test_bad_input_is_refused_with_words():
     [
         ConformalClassifier(NeighborClassifier(1, posterior="proportional"), per_class=True, conformity_score="aps"),
         ConformalClassifier(NeighborClassifier(3, posterior="proportional"), cv="split"),
-        ConformalClassifier(NeighborClassifier(1, posterior="proportional"), cv=2),
         ConformalClassifier(LogisticRegression()),
     ],
     expected_failed_checks=declared,

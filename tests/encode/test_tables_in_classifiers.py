@@ -9,6 +9,8 @@ import pytest
 import nearsay as ns
 from nearsay.errors import InputError
 
+HALVES = True
+
 
 @pytest.fixture(scope="module")
 def table() -> tuple[pandas.DataFrame, np.ndarray]:

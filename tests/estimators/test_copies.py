@@ -26,6 +26,8 @@ from tests.estimators.test_sklearn_checks import takes_an_estimator, takes_keywo
 from tests.neighbors.test_shards import written
 from tests.public import ESTIMATORS, PUBLIC
 
+HALVES = True
+
 WAYS: dict[str, Callable[[Any], Any]] = {
     "pickled": lambda one: pickle.loads(pickle.dumps(one)),
     "pickled of old": lambda one: pickle.loads(pickle.dumps(one, protocol=2)),

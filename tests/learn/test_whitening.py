@@ -28,7 +28,7 @@ from tests.labeled import labeled_rows
 from tests.reference import metrics as reference_metrics
 
 
-@parametrize_with_checks([WithinClassWhitening(1.0, shrinkage=0.1), WithinClassWhitening(pull=1.0)])
+@parametrize_with_checks([WithinClassWhitening(pull=1.0)])
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
 

@@ -40,6 +40,8 @@ from nearsay.posterior.views.row_transforms import (
 )
 from nearsay.posterior.views.views import with_further
 
+HALVES = True
+
 
 def blobs(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
