@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from nearsay.annotate.scorers.relevance import DECAY
-from nearsay.collection.answers import Answer, Keyword, NeighborVote
+from nearsay.collection.answers import HEDGE_SHOWN, Answer, Keyword, NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.decision.guarantee import check_share
+from nearsay.decision.hedge_evidence import HedgeEvidence, PathStep
 from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence, most_probable
@@ -118,7 +119,7 @@ def _build_answers(
             check_share("accuracy", each, ends=True)
             at = state.hedged.around(state.classifier).set_accuracy(each).explain_proba(p, None, within)
             for listed, node in zip(hedges, at, strict=True):
-                listed[place] |= _hedge(node)
+                listed[place] |= _hedge(node, listed[place]["set"], hedged.taxonomy_)
         if hedges_at:
             p_node = state.hedged.nodes_proba(p)
             for line, node in enumerate(nodes):
@@ -145,14 +146,30 @@ def _in_nodes(state: CollectionState, labels: list[str]) -> list[str]:
     return [tree.node_words[node] for node in nodes] if len(nodes) == WORDS_OF_SET else []
 
 
-def _hedge(node: Any) -> dict[str, Any]:
-    return {
-        "node": node.node,
-        "node_word": node.word,
-        "node_path": [step.node for step in node.path],
-        "node_probability": node.probability,
-        "node_record": node.record,
-    }
+def _hedge(node: HedgeEvidence, labels: Sequence[str], taxonomy: Taxonomy) -> dict[str, Any]:
+    """The hedged answer, and ``wider``: what can be shown beside a prediction set of these labels."""
+    depth = _depth_that_holds([step.node for step in node.path], labels, taxonomy)
+    wider = None if depth == len(node.path) - 1 else _steps(node.path[: depth + 1])
+    return {**_steps(node.path), "node_record": node.record, "wider": wider}
+
+
+def _steps(path: Sequence[PathStep]) -> dict[str, Any]:
+    last = path[-1]
+    shown = (last.node, [step.node for step in path], last.probability, last.word)
+    return dict(zip(HEDGE_SHOWN, shown, strict=True))
+
+
+def _depth_that_holds(path: Sequence[Any], labels: Sequence[str], taxonomy: Taxonomy) -> int:
+    """The place of the last step of a path from the root that is, or is above, each of these labels.
+
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> sets = (["corgi"], ["corgi", "poodle"], ["cat"])
+    >>> [_depth_that_holds(["pet", "dog", "corgi"], labels, pets) for labels in sets]
+    [2, 1, 0]
+    """
+    steps, within = taxonomy.check_labels(path), taxonomy.check_labels(labels)
+    holds = taxonomy.covers_label(steps[:, None], within[None, :]).all(axis=1)
+    return int(np.flatnonzero(holds)[-1])
 
 
 def _answer(
@@ -168,8 +185,8 @@ def _answer(
     rows, ids = evidence.neighbors, state.voting.ids
     weights = _shares(len(rows))
     hedge: dict[str, Any] = {"label": None, "probability": None}
-    if node is not None:
-        hedge |= _hedge(node)
+    if node is not None and state.hedged is not None:
+        hedge |= _hedge(node, set_["set"], state.hedged.taxonomy_)
     if evidence.label != NO_LABEL:
         known = {name: getattr(evidence, name) for name in ("probability", "probabilities", "record")}
         hedge.update(known, label=str(evidence.label), set_=set_["set"])

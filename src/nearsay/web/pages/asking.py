@@ -111,8 +111,9 @@ async def ask(request: Request) -> Response:
 def _drawn(served: ServedCollection, data: dict[str, Any], question: Question | None) -> dict[str, Any]:
     """What only the page shows: the tree, lines, the form for another question, and labels to choose from."""
     answer = data["answer"]
+    at = answer["wider"] or answer
     return {
-        "tree": tree_drawing(answer["tree"], answer["node"], answer["node_path"]) if answer["tree"] else None,
+        "tree": tree_drawing(answer["tree"], at["node"], at["node_path"]) if answer["tree"] else None,
         "sparks": [spark(heights) for heights in data["sketches"]],
         "labels": served.labels(),
         "labels_sent": LABELS_SENT,

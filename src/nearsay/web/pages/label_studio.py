@@ -127,7 +127,7 @@ def _prediction(controls: LabelingInterface, answer: Answer) -> Any:
     results, (_, probability) = controls.results(answer), controls.label_of(answer)
     if not results:
         return []
-    score = answer.node_probability if controls.label is None else probability
+    score = answer.hedge_shown["node_probability"] if controls.label is None else probability
     return {"result": results, "score": score or 0.0, "model_version": f"{MODEL} {answer.version}"}
 
 
