@@ -77,7 +77,7 @@ def weights_together(sample_weight: Any, n_rows: int, n_more: int) -> Any:
     """The weights of rows, and of more behind them, which count as much as the usual row that counts.
 
     >>> weights_together([1.0, 0.0, 3.0], 3, 1)
-    array([1., 0., 3., 2.])
+    array([0.25, 0.  , 0.75, 0.5 ])
     """
     if sample_weight is None or not n_more:
         return sample_weight
