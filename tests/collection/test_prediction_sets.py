@@ -13,7 +13,7 @@ from nearsay.cli.answer_tables import _label, answer_tables
 from nearsay.collection.answers import Answer, in_words
 from nearsay.collection.export.answer_exports import flat
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state.build_answers import _hedge
+from nearsay.collection.state.build_answers import _hedges
 from nearsay.collection.state.learned import Learned, set_shares
 from nearsay.decision.hedge_evidence import hedge_evidence
 from nearsay.decision.sets.node_sets import covering_nodes
@@ -145,7 +145,8 @@ def test_the_hedge_shown_is_the_lowest_node_above_the_hedge_and_its_set(node, la
     """By the definition: of all nodes that hold the hedge and every label, the one with the fewest leaves."""
     p_node = np.linspace(0.1, 1.0, LIFE.n_nodes)[None]
     (hedged,) = hedge_evidence(np.array([LIFE.number(node)]), p_node, LIFE, 0.9, None, None, None)
-    hedge = _hedge(hedged, labels, LIFE)
+    other = {"set": list(LIFE.nodes[: LIFE.n_leaves])}
+    _, hedge = _hedges([hedged, hedged], [other, {"set": labels}], LIFE)
     shown = hedge["wider"] or hedge
     holds = [name for name in LIFE.nodes if all(name in LIFE.path(each) for each in (node, *labels))]
     fewest = min(holds, key=lambda name: len(LIFE.leaves_under(name)))
