@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
+import nearsay as ns
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.annotate.scorers.landmarks import LandmarkFeatures
 from nearsay.annotate.scorers.regression import KeywordRegression
@@ -87,6 +88,8 @@ def test_a_row_left_out_finds_the_others():
     for row, near, among in zip([4, 9], table.indices, asked.indices, strict=True):
         assert row not in near
         assert set(near) <= set(among)
+    plain = TransformedNeighbors(metric="manhattan").fit(X, Y)
+    np.testing.assert_array_equal(plain.leave_one_out(3).indices, ns.leave_one_out(X, 3, metric="manhattan").indices)
 
 
 @given(small)

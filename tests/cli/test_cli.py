@@ -31,7 +31,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def toured(tmp_path_factory):
+def quick_tour():
+    """The tour by weighted votes: no test here is about the answers."""
+    quick = partial(NeighborClassifier, posterior="weighted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nearsay.tour.digits_tour.NeighborClassifier", quick)
+        yield
+
+
+@pytest.fixture(scope="module")
+def toured(quick_tour, tmp_path_factory):
     picture = tmp_path_factory.mktemp("tour") / "digits.png"
     return SimpleNamespace(picture=picture, result=run("tour", "--data", "digits", "--picture", picture))
 
@@ -57,16 +66,7 @@ def test_the_tour_fits_into_80_columns_and_has_no_color_in_a_pipe(toured):
     assert lines[start + 2].strip().startswith("contested")
 
 
-@pytest.fixture
-def quick_tour(monkeypatch):
-    """The tour by weighted votes, where the test is not about the answers."""
-    quick = partial(NeighborClassifier, posterior="weighted")
-    monkeypatch.setattr("nearsay.tour.digits_tour.NeighborClassifier", quick)
-
-
-def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(
-    toured, quick_tour, tmp_path, monkeypatch
-):
+def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(toured, tmp_path, monkeypatch):
     assert toured.result.stderr == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.chdir(tmp_path)

@@ -667,6 +667,11 @@ def test_columns_of_questions_are_those_of_the_items(leaves):
     assert "are pictures, described by thumbnail" in run("label", "birds.nearsay", "new.csv").stderr
 
 
+def test_answers_stay_within_the_node_that_is_named(leaves):
+    answers = json.loads(run("label", "leaves.nearsay", "new.csv", "--within", "broad", "--json").stdout)["answers"]
+    assert [answer["label"] for answer in answers] == ["oak", "elm"]  # the second is most like a fir
+
+
 def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
     onnx = pytest.importorskip("onnx", reason="makes a small model")
     pytest.importorskip("onnxruntime", reason="runs a small model")

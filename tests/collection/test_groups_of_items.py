@@ -133,6 +133,8 @@ def test_validation_items_are_what_is_learned_from(tmp_path):
         summary = evaluate(collection)
         assert summary["n_items"] == len(fresh)
         assert any("80 items for validation" in note for note in summary["notes"])
+        held = rows_held_out(collection.state(), 0.25, 0)
+        assert 0 < (held >= len(X)).sum() < len(fresh)  # those for validation are no group
     with LiveCollection.open(tmp_path / "c") as again:
         assert evaluate(again)["n_right"] == summary["n_right"]
         for answer in again.label_items(names[:5]):  # not by each other

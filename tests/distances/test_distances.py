@@ -276,6 +276,7 @@ MISTAKES = {
     "M lopsided": (lambda: as_distance("mahalanobis", M=[[1.0, 2], [0, 1]]), r"M\[0, 1\] = 2.0 and M\[1, 0\] = 0.0"),
     "M indefinite": (lambda: as_distance("mahalanobis", M=[[1.0, 2], [2, 1]]), "its smallest is -1"),
     "L not finite": (lambda: as_distance("mahalanobis", L=[[np.nan]]), "L holds nan"),
+    "rows not finite": (lambda: as_distance("mahalanobis", L=np.eye(2))([np.nan, 2], [1, 2]), "A holds nan"),
     "rows not as wide as L": (lambda: as_distance("mahalanobis", L=np.eye(2))([1, 2, 3], [1, 2, 3]), "given for 2"),
     "zeros under cosine": (
         lambda: ns.nearest([[1, 1], [0, 0]], [[1, 2]], 1, metric="cosine"),

@@ -213,14 +213,15 @@ def test_wine_falls_as_in_the_reference_run_and_ends_without_a_wrong_triplet():
     assert (Comparisons(X, triplets).margins(mapped) > 0).all()
 
 
-def test_the_papers_form_has_no_more_directions_than_rounds():
+def test_the_papers_form_has_no_more_directions_than_rounds(capsys):
     X, y = wine()
     with pytest.warns(ConvergenceWarning, match="still falling"):
-        learned = BoostMetric(**PAPER, max_iter=4, random_state=0).fit(X, y)
+        learned = BoostMetric(**PAPER, max_iter=4, random_state=0, verbose=True).fit(X, y)
     assert learned.n_iter_ == learned.n_rounds_ == 4
     assert learned.components_.shape == (4, 13)
     assert round(learned.loss_curve_[1], 3) == -1.381
     assert learned.validation_curve_ == {}
+    assert f"4/4 loss {learned.loss_curve_[-1]:.6g}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("parameters", [{}, PAPER, {"start": "zero"}])

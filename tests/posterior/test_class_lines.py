@@ -20,7 +20,7 @@ def test_after_many_steps_the_lines_are_those_of_a_logistic_regression(seed, n_c
     X = rng.integers(0, 3, (40, 4)) + labels[:, None] * rng.normal(size=4)  # duplicates, and classes that overlap
     X = (X - X.mean(axis=0)).astype(np.float32)
     theirs = LogisticRegression(C=1 / 3.0, tol=1e-8, max_iter=5000).fit(X, labels).coef_.T
-    ours = class_lines(X, labels, n_classes, ridge=3.0, steps=3000)
+    ours = class_lines(X, labels, n_classes, ridge=3.0, steps=600)
     np.testing.assert_allclose(ours, theirs - theirs.mean(axis=1, keepdims=True), atol=0.02)
 
 

@@ -24,6 +24,8 @@ from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside
 from nearsay.posterior.views.principal_directions import principal_directions
 from nearsay.posterior.views.views import with_further
 
+HALVES = True
+
 # Boosted trees are for tables with words or gaps.
 OF_NUMBERS = [name for name in COMPANIONS if name != "boosting"]
 

@@ -78,7 +78,8 @@ def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
     for seed in range(6):
         (X, y), (Q, wanted) = noise(100, seed), noise(600, 100 + seed)
         halves = {"first": slice(0, X.shape[1] // 2), "second": slice(X.shape[1] // 2, None)}
-        fused = FusedClassifier(halves).fit(X, y)
+        # Many distances to choose from: judged by the cases that chose, it says 0.12 too much.
+        fused = FusedClassifier(halves, NeighborClassifier(metric="auto", posterior="rank&votesplit")).fit(X, y)
         p = fused.leave_one_out_proba()
         np.testing.assert_allclose(p.sum(axis=1), 1)
         np.testing.assert_array_equal(fused.leave_one_out_proba(), p)

@@ -83,7 +83,7 @@ with LiveCollection.open("copy") as copied:
     assert copied.label(X[1:2])[0].label == "dog"
     assert copied.store.faults() == []
 for _ in range(2):
-    ns.save(ns.NeighborClassifier(3).fit(X, y), "saved.nearsay")
+    ns.save(ns.NeighborClassifier(3, posterior="proportional").fit(X, y), "saved.nearsay")
 assert ns.load("saved.nearsay").predict(X[:1])[0] == "cat"
 assert sorted(path.name for path in Path().iterdir()) == ["copy", "pets", "saved.nearsay"]
 print("all of it")

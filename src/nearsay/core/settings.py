@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any, ParamSpec
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from nearsay.errors import InputError, unknown_name
 
@@ -113,6 +112,9 @@ def check_flag(name: str, value: Any) -> bool:
 
 def check_randomness(random_state: Any) -> np.random.RandomState:
     """The random generator for a ``random_state``, as in scikit-learn."""
+    # Imported here: the store of a collection opens in a quarter of the time without scikit-learn.
+    from sklearn.utils import check_random_state
+
     try:
         generator: np.random.RandomState = check_random_state(random_state)
     except ValueError as error:
