@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.ensemble import RandomForestRegressor
 
 import nearsay as ns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.scorers.keyword_forest import KeywordForest
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.linear_map import distinct_columns
-from tests.reference.forest import forest_weights
+from tests.reference import forest as reference
 
 
 def moods(n=150, seed=0):
@@ -37,14 +37,23 @@ def test_scores_are_the_votes_of_the_rows_in_the_leaves(rows, words):
     checked, keywords = rows_and_keywords(X, Y)
     order = annotated_order(checked[:, distinct_columns(checked)], keywords.matrix)
     columns = forest._columns(X[order])
-    theirs = ExtraTreesRegressor(7, bootstrap=True, max_features="sqrt", random_state=0).fit(columns, Y[order])
+    trees = reference.forest(columns, [np.flatnonzero(words).tolist() for words in Y[order]], 7)
     scores, past = forest.scores(X), forest.out_of_bag_scores(np.arange(len(X)))
     for place, row in enumerate(order):
         for p, case in ((scores[row], None), (past[row], place)):
-            weights = forest_weights(theirs, columns, columns[place], case)
+            weights = reference.forest_weights(trees, len(X), columns[place], case)
             total = weights.sum() or 1.0
             assert_allclose(p, weights @ Y[order] / total, atol=1e-12)
-    assert_allclose(theirs.predict(columns), scores[order], atol=1e-12)
+
+
+@pytest.mark.parametrize("column", range(8))
+def test_a_forest_of_one_column_is_that_of_scikit_learn(column):
+    X, Y = moods()
+    X = np.sort(X[:, [column]], axis=0)
+    forest = KeywordForest(n_trees=30).fit(X, Y)
+    order = forest._row
+    theirs = RandomForestRegressor(30, random_state=0).fit(forest._columns(X)[order], Y[order])
+    assert_allclose(forest.scores(X), theirs.predict(forest._columns(X)), atol=1e-12)
 
 
 def test_past_cases_do_not_know_their_own_words():

@@ -26,6 +26,9 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sample
 )
 SHARE = st.floats(0, 1)
 OPTIONAL_SHARE = st.none() | SHARE
+WIDER = st.fixed_dictionaries(
+    {"node": TEXT, "node_path": st.lists(TEXT, max_size=2), "node_probability": SHARE, "node_word": TEXT}
+)
 ANSWERS = st.builds(
     Answer,
     id=TEXT,
@@ -36,6 +39,7 @@ ANSWERS = st.builds(
     node=st.none() | TEXT,
     node_path=st.lists(TEXT, max_size=3),
     node_probability=OPTIONAL_SHARE,
+    wider=st.none() | WIDER,
     keywords=st.lists(st.tuples(TEXT, SHARE), max_size=3),
     neighbors=st.lists(st.tuples(TEXT, st.none() | TEXT, SHARE, SHARE), max_size=2),
     novelty=OPTIONAL_SHARE,
@@ -55,6 +59,7 @@ ANSWERS = st.builds(
                 "node_path": st.lists(TEXT, max_size=2),
                 "node_probability": SHARE,
                 "node_record": st.none() | st.just(record_of(3, 2)),
+                "wider": st.none() | WIDER,
             }
         ),
         max_size=2,

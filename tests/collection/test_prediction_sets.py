@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.cli.answer_tables import _label
+from nearsay.cli.answer_tables import _label, answer_tables
+from nearsay.collection.answers import Answer
+from nearsay.collection.export.answer_exports import flat
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.build_answers import _hedges
 from nearsay.collection.state.learned import Learned, set_shares
+from nearsay.decision.hedge_evidence import hedge_evidence
 from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.reference.node_sets import nodes_that_hold
@@ -125,3 +129,56 @@ def test_where_no_node_is_sure_a_set_of_many_labels_is_given_in_two_words(tmp_pa
     assert _label(answer) == f"not sure: {' or '.join(answer.set_nodes)}"
     assert f"Not sure: {' or '.join(answer.set_nodes)}." in answer.text
     assert answer.hedges[0]["set_nodes"] == answer.set_nodes
+
+
+LIFE = Taxonomy.from_nested(
+    {"thing": {"animal": {"bird": ["owl", "hawk"], "fish": ["trout", "carp"]}, "fruit": ["plum", "fig"]}}
+)
+
+
+@given(
+    node=st.sampled_from(LIFE.nodes),
+    labels=st.lists(st.sampled_from(LIFE.nodes[: LIFE.n_leaves]), min_size=1, max_size=4, unique=True),
+)
+def test_the_hedge_shown_is_the_lowest_node_above_the_hedge_and_its_set(node, labels):
+    """By the definition: of all nodes that hold the hedge and every label, the one with the fewest leaves."""
+    p_node = np.linspace(0.1, 1.0, LIFE.n_nodes)[None]
+    (hedged,) = hedge_evidence(np.array([LIFE.number(node)]), p_node, LIFE, 0.9, None, None, None)
+    other = {"set": list(LIFE.nodes[: LIFE.n_leaves])}
+    _, hedge = _hedges([hedged, hedged], [other, {"set": labels}], LIFE)
+    shown = hedge["wider"] or hedge
+    holds = [name for name in LIFE.nodes if all(name in LIFE.path(each) for each in (node, *labels))]
+    fewest = min(holds, key=lambda name: len(LIFE.leaves_under(name)))
+    assert (shown["node"], shown["node_path"]) == (fewest, list(LIFE.path(fewest)))
+    assert shown["node_probability"] == p_node[0, LIFE.number(fewest)]
+    assert (hedge["wider"] is None) == (fewest == node)
+    assert (hedge["node"], hedge["node_path"]) == (node, list(LIFE.path(node)))
+
+
+def unsure_collection(folder):
+    """Mostly owls and hawks that nothing tells apart, and a few trout among them; plums are far off."""
+    labels = [["owl", "hawk", "owl", "hawk", "trout"][row % 5] for row in range(120)] + ["plum"] * 40
+    X = np.random.default_rng(0).normal(size=(160, 2)) + 30 * (np.arange(160) >= 120)[:, None]
+    collection = LiveCollection.create(folder / "c", 2, taxonomy=LIFE)
+    collection.add([f"i{row}" for row in range(160)], X, labels)
+    collection.learn(posterior="weighted", n_neighbors=10)
+    return collection
+
+
+def test_a_hedge_and_a_prediction_set_that_are_shown_together_agree(tmp_path):
+    points = np.random.default_rng(1).normal(size=(40, 2))
+    with unsure_collection(tmp_path) as collection:
+        answers = collection.label(points, accuracy=0.8, hedges_at=[0.5, 0.7, 0.8, 0.9])
+    assert any(answer.wider for answer in answers)
+    for answer in answers:
+        for hedge, labels in ((answer.hedge_shown, answer.set_), *((each, each["set"]) for each in answer.hedges)):
+            at = hedge.get("wider") or hedge
+            assert all(at["node"] in LIFE.path(label) for label in labels)
+        at_least = answer.hedge_shown["node"]
+        columns = answer_tables([answer, answer])[0].columns
+        assert next([*column.cells] for column in columns if column.header == "at least") == [at_least] * 2
+        assert flat(answer)["at_least"] == at_least
+        assert flat(answer)["node"] == answer.node  # the promise's own answer stays what it is
+        if "Hedged answer" in answer.text:
+            assert f"Hedged answer: {at_least}" in answer.text.replace("'", "")
+        assert Answer.from_dict(answer.to_dict()) == answer

@@ -77,6 +77,17 @@ def test_by_default_a_cluster_searches_the_views_of_one_array(tmp_path, two_work
     np.testing.assert_allclose(some.predict_proba(few[:50]), whole.predict_proba(few[:50]), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in groups"])
+def test_validation_rows_are_sent_to_workers_and_asked_as_of_one_array(tmp_path, two_workers, grouped):
+    few, labels, fresh = X[:300], LABELS[:300], (X[300:340] + 0.3, LABELS[300:340])
+    how: Any = {"groups": np.arange(300) // 3 if grouped else None, "validation": fresh}
+    some = ShardedClassifier(NEIGHBORS, cluster=two_workers).fit(written(few, [100, 200], str(tmp_path)), labels, **how)
+    whole = clone(NEIGHBORS).fit(few, labels, **how)
+    np.testing.assert_allclose(some.validation_proba(), whole.validation_proba(), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(some.predict_proba(few[:50]), whole.predict_proba(few[:50]), rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(some.neighbors(fresh[0]).indices, whole.neighbors(fresh[0]).indices)
+
+
 def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_busy(files, two_workers, monkeypatch):
     together: list[int] = []
     receive = dask_queue.PendingSearches._receive

@@ -163,7 +163,7 @@ def test_rows_that_are_mapped_when_they_are_opened_answer_as_mapped_rows_do(tmp_
     X = np.random.default_rng(7).integers(0, 5, (40, 3)).astype(np.float32)
     rows = ShardedRows.open(written(X, [11, 30], str(tmp_path)))
     turned = X[:, ::-1] * np.float32(3)
-    by = RowMap.of(lambda some: some[:, ::-1] * np.float32(3), ["turned"], n_columns=3, dtype="<f4")
+    by = RowMap.of(lambda some: some[:, ::-1] * np.float32(3), ["turned"], 3, "<f4", X.dtype.str)
     mapped = rows.mapped(by)
     np.testing.assert_array_equal(mapped.take(np.array([39, 0, 12])), turned[[39, 0, 12]])
     np.testing.assert_array_equal(mapped[:], turned)
@@ -173,8 +173,27 @@ def test_rows_that_are_mapped_when_they_are_opened_answer_as_mapped_rows_do(tmp_
     same(index.fit(rows).leave_one_out(4), ns.leave_one_out(X, 4))
     same(index.fit(mapped).leave_one_out(4), ns.leave_one_out(turned, 4))
     same(index.fit(mapped.without([3])).query(turned, 4), ns.NeighborIndex().fit(turned).remove([3]).query(turned, 4))
-    narrow = rows.mapped(RowMap.of(lambda some: some[:, :1].astype(float), ["first"], n_columns=1, dtype="<f8"))
+    narrow = rows.mapped(RowMap.of(lambda some: some[:, :1].astype(float), ["first"], 1, "<f8", X.dtype.str))
     same(ShardedIndex().fit(narrow).query(X[:, :1], 2), ns.nearest(X[:, :1].astype(float), X[:, :1], 2))
+
+
+def test_rows_in_memory_behind_those_of_files_are_searched_as_one_array_of_all(tmp_path):
+    """Some have digits that the files have not, which a map must not lose of either."""
+    rng = np.random.default_rng(8)
+    X, more = rng.integers(0, 5, (30, 3)).astype(np.float32) / 3, rng.normal(size=(9, 3))
+    both = np.concatenate([X, more])
+    rows = ShardedRows.open(written(X, [11], str(tmp_path))).with_held(more, "new rows")
+    np.testing.assert_array_equal(rows[:], both)
+    assert rows.dtype == "<f8"
+    same(ShardedIndex(work_folder=tmp_path / "work").fit(rows).leave_one_out(4), ns.leave_one_out(both, 4))
+    by = RowMap.of(lambda some: some / 7, ["seventh"], 3, "<f8", rows.dtype)
+    same(ShardedIndex().fit(rows.mapped(by)).query(both, 4), ns.nearest(both / 7, both, 4))
+    left = np.delete(np.arange(39), [2, 33, 34])
+    renumbered = rows.without([2, 33, 34]).renumbered()
+    same(ShardedIndex().fit(renumbered).query(both, 3), ns.nearest(both[left], both, 3))
+    others = ShardedRows.open(written(X, [11], str(tmp_path))).with_held(more + 1, "new rows")
+    assert rows.shards[-1].known_by() != others.shards[-1].known_by()
+    assert rows.shards[-1] != others.shards[-1]
 
 
 def test_every_row_is_looked_at_where_that_is_asked_for(tmp_path):

@@ -1,22 +1,22 @@
 """A line and a forest that are pooled with the neighbors."""
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
 from nearsay.core.arrays import evenly
+from nearsay.core.compiling import forced
 from nearsay.errors import InputError, SavedFileError
 from nearsay.posterior.views import linear_classes, model_beside
 from nearsay.posterior.views.boosted_classes import STEP, STEPS, BoostedClasses
-from nearsay.posterior.views.forest import ForestClasses, at_most_in_float32
+from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
 from nearsay.posterior.views.model_beside import (
     COMPANIONS,
@@ -27,17 +27,10 @@ from nearsay.posterior.views.model_beside import (
     ModelBeside,
     companion_models,
 )
-from tests.reference.forest import forest_weights
+from nearsay.posterior.views.tree_growth import at_most_in_float32, codes_of
+from tests.reference import forest as reference
 
 WHOLE_FORESTS = True
-
-
-def of_sklearn(forest: ForestClasses, X: Any, y: Any, kind: Any = RandomForestClassifier, **more: Any) -> Any:
-    """The same trees, grown by scikit-learn."""
-    firsts = np.unique(y, return_index=True)[1]
-    return kind(forest.n_trees, bootstrap=True, oob_score=True, random_state=0, **more).fit(
-        forest._columns(X), np.argsort(np.argsort(firsts))[y]
-    )
 
 
 @given(
@@ -52,11 +45,13 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
         return
     forest = ForestClasses(n_trees=7, smallest_split=smallest).fit(X, y)
     smallest = forest.smallest_split_
-    theirs = of_sklearn(forest, X, y)
     columns = forest._columns(X)
+    trees = reference.forest(columns, [[label] for label in y], 7)
     past, fresh = forest.predict_proba(X, np.arange(len(X))), forest.predict_proba(X)
     for row in range(len(X)):
-        left_out, weights = (forest_weights(theirs, columns, columns[row], case, smallest) for case in (row, None))
+        left_out, weights = (
+            reference.forest_weights(trees, len(X), columns[row], case, smallest) for case in (row, None)
+        )
         for p, voting in ((past[row], left_out), (fresh[row], weights)):
             votes = np.bincount(y, voting, minlength=y.max() + 1)
             expected = votes if votes.sum() else np.full(len(votes), 1 / len(votes))
@@ -69,19 +64,76 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
         np.testing.assert_array_equal(numbers, np.lexsort((np.arange(len(X)), -weights.round(10)))[:n_voters])
 
 
-@pytest.mark.parametrize(("kind", "most"), [(RandomForestClassifier, 1602), (ExtraTreesClassifier, 1601)])
-def test_past_cases_of_a_forest_are_what_scikit_learn_says_out_of_the_bag(monkeypatch, kind, most):
-    """Thresholds are searched for where 178 rows × 3 of the columns × 3 classes are few enough."""
-    monkeypatch.setattr("nearsay.posterior.views.forest.MOST_TO_SEARCH", most)
+@pytest.mark.parametrize("column", range(13))
+def test_a_forest_of_one_column_is_that_of_scikit_learn(column):
+    """Nothing is drawn but rows, and each node has one column to be cut by."""
     X, y = load_wine(return_X_y=True)
+    X = X[:, [column]]
     forest = ForestClasses(n_trees=150, smallest_split=2).fit(X, y)
-    columns = 12 if kind is ExtraTreesClassifier else 3
-    theirs = of_sklearn(forest, X, y, kind, max_features=columns)
+    theirs = RandomForestClassifier(150, oob_score=True, random_state=0).fit(forest._columns(X), y)
     np.testing.assert_allclose(forest.predict_proba(X, np.arange(len(X))), theirs.oob_decision_function_, atol=1e-12)
     np.testing.assert_allclose(forest.predict_proba(X), theirs.predict_proba(forest._columns(X)), atol=1e-12)
     beside = ForestBeside(ForestClasses(n_trees=150, smallest_split=2), np.arange(3), "forest").fit(X, y, y)
     logs = np.log((1 - FOREST_SPREAD) * theirs.oob_decision_function_ + FOREST_SPREAD / 3)
     np.testing.assert_allclose(beside.past_cases(np.array([3, 1])), logs[[3, 1]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("read", [load_wine, load_breast_cancer])
+def test_a_forest_answers_as_well_as_that_of_scikit_learn(read):
+    X, y = read(return_X_y=True)
+    forest = ForestClasses(smallest_split=2).fit(X, y)
+    theirs = RandomForestClassifier(100, oob_score=True, random_state=0).fit(X, y)
+    lost, lost_by_theirs = (
+        -np.log(0.99 * p[np.arange(len(y)), y] + 0.01 / p.shape[1]).mean()
+        for p in (forest.predict_proba(X, np.arange(len(y))), theirs.oob_decision_function_)
+    )
+    assert lost == pytest.approx(lost_by_theirs, rel=0.15)
+
+
+@given(
+    values=st.lists(st.sampled_from([-3.5, 0.0, 0.25, 1e-30, 7.0, 1e30]), min_size=1, max_size=40),
+    n_different=st.sampled_from([0, 1, 254, 255, 256, 257, 300]),
+)
+@settings(max_examples=40, deadline=None)
+def test_values_of_a_column_get_ascending_numbers(values, n_different):
+    columns = np.array([[*values, *range(10, 10 + n_different)], [*range(n_different), *values]], np.float32)
+    np.testing.assert_array_equal(codes_of(columns), [reference.codes(column) for column in columns])
+
+
+def test_columns_are_numbered_alike_in_blocks():
+    """Of 20,000 rows, five columns are numbered at once."""
+    columns = np.random.default_rng(0).normal(size=(7, 20_000)).astype(np.float32)
+    np.testing.assert_array_equal(codes_of(columns)[4:], codes_of(columns[4:]))
+    assert (np.bincount(codes_of(columns)[6], minlength=256) >= 78).all()
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns", "n_classes"), [(40, 5, 3), (300, 9, 2), (300, 1, 12)])
+def test_trees_are_the_same_compiled_and_in_python_and_those_of_the_reference(n_rows, n_columns, n_classes):
+    """More than 256 rows with as many values share numbers; some columns have few values, one has one."""
+    rng = np.random.default_rng(n_rows)
+    X = rng.normal(size=(n_rows, n_columns))
+    X[:, 2::3] = rng.integers(0, 3, X[:, 2::3].shape)
+    X[:, 4::9] = 1.0
+    y = (X[:, 0] > 0) + rng.integers(0, n_classes, n_rows)
+    grown = []
+    for compile_all in (False, True):
+        with forced(compile_all):
+            grown.append(ForestClasses(n_trees=3, smallest_split=2).fit(X, y))
+    for name in ("_feature", "_threshold", "_right", "_starts", "_members", "_counts"):
+        np.testing.assert_array_equal(getattr(grown[0], name), getattr(grown[1], name))
+    columns = grown[0]._columns(X)
+    labels = np.unique(y, return_inverse=True)[1]
+    trees = reference.forest(columns, [[label] for label in labels], 3)
+    for root, tree in zip(grown[0]._roots, trees, strict=True):
+        waiting, node = [tree], root
+        while waiting:
+            one = waiting.pop()
+            assert (grown[0]._right[node] > 0) == (one.below is not None)
+            if one.below is not None:
+                assert grown[0]._feature[node] == one.column
+                assert grown[0]._threshold[node] == at_most_in_float32(np.array([one.threshold]))[0]
+                waiting += [one.above, one.below]
+            node += 1
 
 
 @given(at=st.floats(-1e30, 1e30), ulps=st.integers(-2, 2))
@@ -105,7 +157,7 @@ def test_a_forest_stops_at_the_splits_by_which_past_cases_are_answered_best():
     rising = next(one for one, after in pairwise(losses) if losses[after] >= losses[one])
     chosen = ForestClasses().fit(X, noisy)
     assert chosen.smallest_split_ == rising > 2
-    assert ForestClasses().fit(X, (X[:, 0] > 0).astype(int)).smallest_split_ == 2
+    assert ForestClasses().fit(X[:, :1], (X[:, 0] > 0).astype(int)).smallest_split_ == 2
 
 
 def test_every_tree_draws_whole_groups_and_past_cases_are_asked_of_trees_without_theirs(monkeypatch):

@@ -88,6 +88,62 @@ def test_rows_of_one_group_are_not_asked_about_each_other_in_shards_either(tmp_p
     assert np.abs(alone.leave_one_out_proba() - some.leave_one_out_proba()).max() > 0.01
 
 
+def validated(seed: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Rows and labels, some of them in a class of its own, and others, not in float32 and shifted, to validate with."""
+    X, y = rows_and_labels(200, 4, seed)
+    fresh, of_fresh = rows_and_labels(45, 4, seed + 1)
+    return X, y, (fresh.astype(np.float64) + 0.37, of_fresh)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_neighbors": 4, "posterior": "rank&votesplit"}, {"posterior": "pooled"}])
+@pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in groups"])
+def test_validation_rows_are_asked_of_all_shards_as_of_one_array(tmp_path, options, grouped):
+    X, y, fresh = validated(2)
+    groups = np.random.default_rng(1).integers(0, 70, len(X)) if grouped else None
+    files = written(X, [30, 31, 140], str(tmp_path))
+    some = ShardedClassifier(ns.NeighborClassifier(**options)).fit(files, y, groups=groups, validation=fresh)
+    whole = ns.NeighborClassifier(**options).fit(X, y, groups=groups, validation=fresh)
+    same_with_validation(some, whole, X)
+    without = ns.NeighborClassifier(**options).fit(X, y, groups=groups)
+    assert np.abs(without.predict_proba(X) - whole.predict_proba(X)).max() > 0.01
+
+
+def same_with_validation(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.ndarray) -> None:
+    """Both learned the same from their validation rows, which vote now."""
+    np.testing.assert_array_equal(some.groups_, whole.groups_)
+    assert some.n_neighbors_ == whole.n_neighbors_
+    np.testing.assert_array_equal(some.neighbors(Q).indices, whole.neighbors(Q).indices)
+    np.testing.assert_allclose(some.validation_proba(), whole.validation_proba(), **CLOSE)
+    np.testing.assert_allclose(some.predict_proba(Q + 0.2), whole.predict_proba(Q + 0.2), **CLOSE)
+    np.testing.assert_allclose(some.leave_one_out_proba(), whole.leave_one_out_proba(), **CLOSE)
+    np.testing.assert_allclose(some.novelty(Q + 0.2), whole.novelty(Q + 0.2), **CLOSE)
+    assert [str(one) for one in some.explain(Q[:5])] == [str(one) for one in whole.explain(Q[:5])]
+
+
+def test_validation_rows_names_weights_and_removed_rows_go_together_in_shards(tmp_path):
+    X, y, fresh = validated(4)
+    removed, weight = np.arange(3, 200, 9), np.where(np.arange(200) % 2, 1.0, 2.0)
+    left, ids = np.setdiff1d(np.arange(200), removed), np.arange(1000, 1245)
+    rows = ShardedRows.open(written(X, [50, 110], str(tmp_path))).without(removed)
+    some = ShardedClassifier(ns.NeighborClassifier(5, posterior="pooled"))
+    some.fit(rows, y, weight, validation=fresh, ids=ids)
+    whole = ns.NeighborClassifier(5, posterior="pooled")
+    whole.fit(X[left], y[left], weight[left], validation=fresh, ids=np.delete(ids, removed))
+    np.testing.assert_allclose(some.validation_proba(), whole.validation_proba(), **CLOSE)
+    np.testing.assert_allclose(some.predict_proba(X), whole.predict_proba(X), **CLOSE)
+    assert [one.ids for one in some.explain(fresh[0][:5])] == [one.ids for one in whole.explain(fresh[0][:5])]
+    assert any(id >= 1200 for one in some.explain(fresh[0][:5]) for id in one.ids)
+
+
+def test_promises_of_shards_are_read_from_validation_rows(tmp_path):
+    X, y, fresh = validated(6)
+    files, inner = written(X, [90], str(tmp_path)), ns.NeighborClassifier(5, posterior="weighted")
+    some = ns.HedgedClassifier(ShardedClassifier(inner), accuracy=0.8).fit(files, y, validation=fresh)
+    whole = ns.HedgedClassifier(inner, accuracy=0.8).fit(X, y, validation=fresh)
+    assert some.n_calibration_ == whole.n_calibration_ == 45
+    np.testing.assert_array_equal(some.predict(X), whole.predict(X))
+
+
 def same_answers(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.ndarray) -> None:
     """Both chose the same, and answer queries and their own rows the same."""
     chosen, expected = (replace(one.choices_.chosen, seconds=0.0) for one in (some, whole))
@@ -453,6 +509,22 @@ def test_distances_are_counted_in_the_bins_of_the_whole(case, at_once, k):
         (lambda rows: ShardedClassifier().fit(np.zeros((6, 1)), list("aabbcc")), "an array of shape"),
         (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), groups="auto"), "Pass a number or a name"),
         (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), groups=[1, 2]), "2 groups, but X has 6 rows"),
+        (
+            lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), validation=np.ones((2, 1))),
+            r"validation must be \(rows, labels\)",
+        ),
+        (
+            lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), validation=(np.ones((2, 3)), ["a", "b"])),
+            "validation has 3 columns",
+        ),
+        (
+            lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), validation=([[1.0], [np.nan]], ["a", "b"])),
+            "validation holds nan at row 1",
+        ),
+        (
+            lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), validation=([[1.0]], [3])),
+            "Labels of validation rows",
+        ),
         (lambda rows: ns.HedgedClassifier(ShardedClassifier(), cv=3).fit(rows, list("aabbcc")), "leaving each out"),
         (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), beside_proba=np.ones((6, 3))), "there is none"),
         (

@@ -116,6 +116,15 @@ def test_neither_order_of_rows_makes_a_difference():
     np.testing.assert_allclose(other.predict_proba(FRESH[0] + 0.1), one, atol=1e-9)
 
 
+def test_rows_of_weight_0_are_as_if_not_given_beside_validation_rows():
+    weight = np.where(np.arange(120) % 3, 1.0 + np.arange(120) % 2, 0.0)
+    kept = np.flatnonzero(weight)
+    some = ns.NeighborClassifier(5, posterior="weighted").fit(*TRAIN, sample_weight=weight, validation=FRESH)
+    whole = ns.NeighborClassifier(5, posterior="weighted")
+    whole.fit(TRAIN[0][kept], TRAIN[1][kept], sample_weight=weight[kept], validation=FRESH)
+    np.testing.assert_allclose(some.predict_proba(FRESH[0] + 0.1), whole.predict_proba(FRESH[0] + 0.1), atol=1e-12)
+
+
 def test_validation_rows_that_cannot_be_used_are_refused():
     with pytest.raises(InputError, match=r"validation must be \(rows, labels\)"):
         ns.NeighborClassifier().fit(*TRAIN, validation=FRESH[0])

@@ -15,8 +15,6 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("multipart")
 
-from starlette.testclient import TestClient
-
 from nearsay.collection import LiveCollection
 from nearsay.collection.answers import Answer, Keyword
 from nearsay.collection.export.label_studio_interface import read_interface
@@ -25,7 +23,8 @@ from nearsay.collection.ingest.text_description import TextDescription
 from nearsay.errors import InputError
 from nearsay.web.access import ROLES, AccessToken
 from nearsay.web.app import make_app
-from tests.served_collections import as_png, numbers_collection, picture_collection, shade
+from nearsay.web.schema import check
+from tests.served_collections import CheckingClient, as_png, numbers_collection, picture_collection, shade
 
 SENT = json.loads(Path(__file__).with_name("label_studio_requests.json").read_text())
 SECRETS = {role: f"secret of {role}".ljust(20, ".") for role in ROLES}
@@ -65,7 +64,7 @@ def studio(collection, role="label", **headers):
     app = make_app(collection, [AccessToken("studio", each, secret) for each, secret in SECRETS.items()])
     coded = base64.b64encode(f"anything:{SECRETS[role]}".encode()).decode()
     headers = {"Authorization": f"Basic {coded}", **headers}
-    return TestClient(app, base_url="http://localhost", headers=headers)
+    return CheckingClient(app, base_url="http://localhost", headers=headers)
 
 
 def bearing(client, role="read"):
@@ -257,6 +256,21 @@ def test_an_interface_names_its_controls_and_what_is_none_is_refused():
             read_interface(xml)
     with pytest.raises(InputError, match="deep"):
         read_interface("<a>" * 200)
+
+
+def test_what_label_studio_sends_and_gets_is_as_the_document_says(cards):
+    """Each request that it sent fits what its route takes, and so does the example of the document, which works."""
+    client = studio(cards, "admin")
+    routes = {route.path: route for route in client.app.routes}
+    for name, sent in SENT.items():
+        path = name if name in ("setup", "predict") else "webhook"
+        check("body", sent, routes[f"/label-studio/{path}"].takes.body)
+    document = client.get("/openapi.json", headers={"Authorization": f"Bearer {SECRETS['admin']}"}).json()["paths"]
+    for path in ("setup", "predict", "webhook"):
+        example = document[f"/label-studio/{path}"]["post"]["requestBody"]["content"]["application/json"]["example"]
+        assert client.post(f"/label-studio/{path}", json=example).status_code < 300, path
+    shown = document["/label-studio/predict"]["post"]["responses"]["200"]["content"]["application/json"]["example"]
+    check("example", shown, routes["/label-studio/predict"].gives)
 
 
 @pytest.mark.parametrize("body", [{}, {"tasks": 3}, {"label_config": "<View/>"}, {"action": "ANNOTATION_CREATED"}])

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from nearsay.collection import LiveCollection
+from nearsay.collection.answers import in_words
 from nearsay.posterior.evidence.evidence import UNUSUAL
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.served_collection import ACCURACIES
+from tests.collection.test_prediction_sets import LIFE, unsure_collection
 from tests.served_collections import (
     EVIL,
     as_png,
@@ -53,6 +55,21 @@ def test_the_page_and_its_twin_show_the_same_answer(shades):
         assert said["state"] in page
     for node in data["answer"]["tree"]:
         assert f'data-node="{node["node"]}"' in page
+
+
+def test_the_page_says_a_node_that_holds_the_whole_prediction_set(tmp_path):
+    """In the headline, the path below it and the tree; where only the root does, it lists the set."""
+    with unsure_collection(tmp_path) as collection:
+        client, wider = client_of(collection), 0
+        for row in range(40):
+            asked = {"id": f"i{row}", "accuracy": "0.8"}
+            answer, page = client.get("/ask.json", params=asked).json()["answer"], client.get("/ask", params=asked).text
+            *above, last = re.findall(r"<li>(\w+)</li>", page.split('id="path"')[1].split("</ol>")[0])
+            assert all([*above, last] == list(LIFE.path(label))[: len(above) + 1] for label in answer["set"])
+            assert answer["words"] == (last if above else in_words(answer["set"]))
+            assert re.search(f'<g class="here" data-node="{last}">', page)
+            wider += answer["wider"] is not None
+        assert 0 < wider < 40
 
 
 def test_numbers_are_drawn_and_a_new_kind_of_them_is_told(heaps):

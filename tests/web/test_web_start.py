@@ -13,6 +13,7 @@ pytest.importorskip("httpx")
 
 from nearsay.collection.live import LiveCollection
 from nearsay.web.content.served_collection import headline
+from nearsay.web.pages import judging
 from tests.served_collections import as_png, client_of, numbers_collection, picture_collection, shade
 
 PAGES = (
@@ -116,6 +117,29 @@ def test_an_error_keeps_the_menu(shades):
         assert page.status_code == status
         assert 'aria-label="Sections"' in page.text
         assert "shades" in page.text
+
+
+def test_the_first_page_and_how_good_say_the_same_accuracy(tmp_path, monkeypatch):
+    """The only item of a class, and a sample of cases, make what was learned differ from what is judged."""
+    X = np.random.default_rng(0).normal(size=(40, 2)) + 3 * (np.arange(40) % 2)[:, None]
+    labels = [*(["low", "high"] * 20)[:38], "alone", "single"]
+    with LiveCollection.create(tmp_path / "c", 2) as collection:
+        collection.add([f"i{row}" for row in range(40)], X, labels)
+        collection.learn()
+        client = client_of(collection)
+        learned = collection.learned.record
+        assert all_of(client, "/ask.json")["accuracy"] == {**learned, "of": 40}
+        assert f"in {learned['cases']} of 40 past cases" in client.get("/").text
+        monkeypatch.setattr(judging, "PATIENCE", 60.0)
+        judged = client.get("/how-good.json").json()["judged"]
+        shown = all_of(client, "/ask.json")["accuracy"]
+        assert (shown["right"], shown["cases"], shown["of"]) == (judged["n_right"], judged["n_items"], 40)
+        assert shown["right"] / shown["cases"] == judged["accuracy"] != learned["right"] / learned["cases"]
+        assert [shown["low"], shown["high"]] == [round(end, 3) for end in judged["accuracy_range"]]
+        assert "in 40 past cases" in client.get("/").text
+        collection.add(["late"], [[0.0, 0.0]], ["low"])
+        collection.learn()  # newer than what was judged
+        assert all_of(client, "/ask.json")["accuracy"] == {**collection.learned.record, "of": 41}
 
 
 def test_the_headline_is_what_is_sure(heaps):

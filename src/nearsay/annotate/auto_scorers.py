@@ -28,7 +28,7 @@ from nearsay.learn.keyword_projection import KeywordProjection
 RELEVANCES = (Relevance("distance"), Relevance("distance", sharpness=4.0))
 # Weights that a regression may have, one for every column and word (256 MB).
 MOST_WEIGHTS = 2**25
-# From so many rows on trees are grown, and up to so many pairs of row and word: more take minutes.
+# From so many rows on trees are grown, and up to so many annotations: more take minutes.
 FEWEST_ROWS, MOST_GROWN = 20, 2**20
 # Blocks of columns that are projected, and that keywords are regressed on, as far as they exist.
 PROJECTED = ((LINEAR,), (KERNEL,), (KERNEL_OF_OTHERS,), (LINEAR, KERNEL_OF_OTHERS))
@@ -90,8 +90,7 @@ def auto_scorers(
             chosen = KeywordRegression(SomeColumns(some), shrinkage="auto").fit(rows, keywords).shrinkage_
             regression = KeywordRegression(SomeColumns(some), shrinkage=chosen)
             scorers[f"regression, {names}"] = KeywordScorer(regression)
-    n_rows, n_words = keywords.shape
-    if n_rows >= FEWEST_ROWS and n_rows * n_words <= MOST_GROWN and not columns.others_:
+    if keywords.shape[0] >= FEWEST_ROWS and keywords.nnz <= MOST_GROWN and not columns.others_:
         scorers["forest"] = KeywordScorer(KeywordForest(), sees_columns=False)
     return scorers
 

@@ -50,7 +50,7 @@ def answer_tables(answers: list[Answer], *, verbose: bool = False) -> list[Any]:
     for answer in answers[:SHOWN]:
         name = str(answer.id) if answer.item_text is None else quote(answer.item_text, QUOTED)
         cells = [name, _label(answer), two_digits(answer.probability)]
-        cells += [answer.node_word or answer.node or ""] * hedged
+        cells += [answer.hedge_shown["node_word"] or answer.hedge_shown["node"] or ""] * hedged
         cells += [", ".join(each.word for each in answer.keywords)] * worded
         cells += [_record(answer.record), *[two_digits(answer.novelty)] * verbose]
         near = answer.neighbors[0].text if answer.neighbors else None

@@ -25,7 +25,7 @@ INSTRUCTIONS = (
 # What an assistant needs of an answer; the rest would fill its window.
 KEPT = (
     *("id", "label", "probability", "set", "set_nodes", "set_probability", "record"),
-    *("node", "node_probability", "novelty"),
+    *("node", "node_probability", "wider", "novelty"),
 )
 NEIGHBORS_GIVEN = 5
 MOST = 100

@@ -31,6 +31,8 @@ class Keyword(NamedTuple):
     score: float
 
 
+# What ``wider`` has of a hedged answer.
+HEDGE_SHOWN = ("node", "node_path", "node_probability", "node_word")
 # Labels of a prediction set that are named.
 SET_SHOWN = 5
 
@@ -78,9 +80,12 @@ class Answer(InWords):
         Its word in the taxonomy.
     node_record : dict or None
         As ``record``, of hedged answers.
+    wider : dict or None
+        Where the prediction set has classes outside ``node``: the lowest node of ``node_path`` that holds them, too, as
+        ``node``, ``node_path``, ``node_probability`` and ``node_word``. It is right whenever ``node`` is.
     hedges : list of dict
         At each requested accuracy: ``accuracy``, ``set``, ``set_probability``, and with a taxonomy the hedged answer,
-        ``set_nodes``, ``node``, ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
+        ``set_nodes``, ``node``, ``node_word``, ``node_path``, ``node_probability``, ``node_record``, ``wider``.
     tree : list of dict
         The relevant part of the taxonomy, if hedges are requested, a parent before its children: ``node``, ``word``,
         ``parent``, ``depth``, ``probability``.
@@ -138,6 +143,7 @@ class Answer(InWords):
     models: str | None = None
     set_probability: float | None = None
     set_nodes: list[str] = field(default_factory=list)
+    wider: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -155,9 +161,10 @@ class Answer(InWords):
             lines.append(record_in_words(self.record))
         if len(self.set_) > 1:
             lines.append(f"Not sure: {in_words(self.set_nodes or self.set_)}.")
-        if self.node is not None and self.node != self.label and len(self.node_path) > 1:
-            sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
-            lines.append(f"Hedged answer: {self.node_word or self.node!r}{sure}.")
+        hedge = self.hedge_shown
+        if hedge["node"] is not None and hedge["node"] != self.label and len(hedge["node_path"]) > 1:
+            sure = "" if hedge["node_probability"] is None else f" ({hedge['node_probability']:.2f})"
+            lines.append(f"Hedged answer: {hedge['node_word'] or hedge['node']!r}{sure}.")
         if self.neighbors and self.neighbors[0].text is not None:
             near = self.neighbors[0]
             lines.append(f"Nearest: {quote(near.text or '')}, labeled {near.label!r}.")
@@ -175,6 +182,16 @@ class Answer(InWords):
     def is_sure(self) -> bool:
         """Whether the prediction set is one class."""
         return len(self.set_) == 1
+
+    @property
+    def hedge_shown(self) -> dict[str, Any]:
+        """The hedged answer beside which the prediction set can stand: ``wider``, or else the node itself.
+
+        >>> wider = {"node": "animal", "node_path": ["anything", "animal"], "node_probability": 1.0, "node_word": None}
+        >>> Answer("a", "owl", set_=["owl", "trout"], node="bird", wider=wider).hedge_shown["node"]
+        'animal'
+        """
+        return self.wider or {name: getattr(self, name) for name in HEDGE_SHOWN}
 
     @property
     def unusual(self) -> bool:

@@ -20,7 +20,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.core.arrays import row_blocks, rows_within
+from nearsay.core.arrays import as_rows, row_blocks, rows_within
 from nearsay.core.parallel import in_jobs
 from nearsay.core.validation import checked_labels
 from nearsay.errors import InputError
@@ -28,7 +28,7 @@ from nearsay.neighbors.sharded.shard_search import NO_ROWS
 from nearsay.neighbors.sharded.sharded_index import ANSWER_BYTES, MEMORY, LabeledShards, Progress, ShardedIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.choice.fit_checks import checked_items
-from nearsay.posterior.choice.row_groups import are_automatic
+from nearsay.posterior.choice.row_groups import are_automatic, checked_validation, labels_together
 from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.label_scores import LabelScores, odds_against_rival
 from nearsay.posterior.methods.past_case_table import Tabulated
@@ -103,6 +103,7 @@ class ShardedClassifier(NeighborEstimator):
         sample_weight: Any = None,
         *,
         groups: Any = None,
+        validation: tuple[Any, Any] | None = None,
         ids: Any = None,
         beside_proba: Any = None,
     ) -> ShardedClassifier:
@@ -114,6 +115,9 @@ class ShardedClassifier(NeighborEstimator):
         y : (n_rows,) labels, of removed rows too, where they are not used.
         sample_weight, groups, ids, beside_proba : as in ``NeighborClassifier``; groups are given, of removed rows
             too, not found.
+        validation : (rows, labels), optional
+            As in ``NeighborClassifier``. These rows are numbers, as queries are; they are held in memory, and sent to
+            workers with what they search.
         """
         estimator = NeighborClassifier() if self.estimator is None else self.estimator
         options = fit_options(estimator, beside_proba)
@@ -127,10 +131,14 @@ class ShardedClassifier(NeighborEstimator):
                 'groups="auto" compares all rows with each other in memory, and these lie in shards. Pass a number or a'
                 " name for each row."
             )
-        self.n_features_in_ = given.n_columns
+        self.n_features_in_, n_rows = given.n_columns, len(y)
         if len(given.removed):
             sample_weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, float)
             sample_weight[given.removed] = 0.0
+        if validation is not None:
+            rows, of_rows = checked_validation(validation)
+            rows = as_rows(rows, name="validation", width=given.n_columns)
+            given, y = given.with_held(rows, "the validation rows"), labels_together(y, of_rows)
         index = ShardedIndex(
             "euclidean",
             self.search,
@@ -141,7 +149,8 @@ class ShardedClassifier(NeighborEstimator):
             on_progress=self.on_progress,
         )
         held_out = None if beside_proba is None else held_out_of_each(estimator.beside, beside_proba)
-        self._fit_given(replace(options, shards=index), given, y, sample_weight, groups, ids, held_out=held_out)
+        options = replace(options, shards=index)
+        self._fit_given(options, given, y, sample_weight, groups, ids, n_rows=n_rows, held_out=held_out)
         self.shards_ = given
         return self
 

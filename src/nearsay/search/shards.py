@@ -24,7 +24,7 @@ from nearsay.errors import InputError, unknown_name
 from nearsay.search.stored.lance import is_lance
 from nearsay.search.stored.mapped import RowMap
 from nearsay.search.stored.places import full_path
-from nearsay.search.stored.shard import Shard
+from nearsay.search.stored.shard import HeldShard, Shard
 from nearsay.search.stored.sources import shards_of_files, shards_of_lance, shards_of_snapshot
 
 # Rows of one shard, in the bytes they take. So many, or fewer, are held in eight bits by exact search, and are put in
@@ -144,6 +144,20 @@ class ShardedRows:
         if len(gone) and not 0 <= gone[0] <= gone[-1] < len(self):
             raise InputError(f"Rows are numbered 0 to {len(self) - 1}; got {gone[0]} to {gone[-1]} to be removed.")
         return replace(self, removed=gone)
+
+    def with_held(self, more: np.ndarray, name: str) -> ShardedRows:
+        """The rows with more behind them that are held in memory; ``name`` is what errors call these.
+
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> np.save(f"{folder}/0.npy", np.array([[0.0], [1.0]], np.float32))
+        >>> ShardedRows.open(folder).with_held(np.array([[5.0]]), "new rows")[:].ravel()
+        array([0., 1., 5.])
+        """
+        if not len(more):
+            return self
+        held = HeldShard.of(more, len(self), name)
+        return replace(self, shards=(*self.shards, held), dtype=np.result_type(self.dtype, held.dtype).str)
 
     def renumbered(self) -> ShardedRows:
         """The rows that are left, numbered from 0 without gaps."""

@@ -35,7 +35,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     named: dict[str, Schema] = {}
     for route in routes:
-        if isinstance(route, PageRoute) and route.path.endswith(".json"):
+        if isinstance(route, PageRoute) and route.for_machines:
             for method in sorted((route.methods or set()) - {"HEAD"}):
                 paths.setdefault(route.path, {})[method.lower()] = _operation(route, named)
     return {
@@ -50,7 +50,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
 def _operation(route: PageRoute, named: dict[str, Schema]) -> dict[str, Any]:
     takes, gives = route.takes, route.gives
     in_path = [_parameter(name, "path", text("no-such-key")) for name in re.findall(r"{(\w+)}", route.path)]
-    good = {"200": _json("The data of the page.", gives, named)}
+    good = {str(status): _json("The data of the page.", gives, named) for status in route.statuses}
     if gives.get("properties", {}).keys() & {"computing", "job"}:
         good["202"] = _json("Being computed; try again.", gives, named)
     operation: dict[str, Any] = {
@@ -73,7 +73,8 @@ def _parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
 
 
 def _json(why: str, schema: Schema, named: dict[str, Schema]) -> dict[str, Any]:
-    return {"description": why, "content": {"application/json": _media(schema, named)}}
+    media = schema.get("contentMediaType", "application/json")
+    return {"description": why, "content": {media: _media(schema, named)}}
 
 
 def _media(schema: Schema, named: dict[str, Schema]) -> dict[str, Any]:

@@ -121,7 +121,10 @@ def label_of(fields: Mapping[str, Any]) -> str:
 
 
 class PageRoute(Route):
-    """A route that knows its parameters, and the JSON it gives."""
+    """A route that knows its parameters, and the JSON it gives; ``for_machines`` are in the OpenAPI document.
+
+    ``statuses`` are those of an answer that is no error.
+    """
 
     def __init__(
         self,
@@ -131,9 +134,13 @@ class PageRoute(Route):
         method: str = "GET",
         role: str | None = None,
         gives: Schema = ANY,
+        *,
+        for_machines: bool = False,
+        statuses: tuple[int, ...] = (200,),
     ) -> None:
         super().__init__(path, handler, methods=[method])
-        self.takes, self.gives = takes, gives
+        self.takes, self.gives, self.statuses = takes, gives, statuses
+        self.for_machines = for_machines or path.endswith(".json")
         self.role = role or ("read" if method == "GET" else "label")
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:

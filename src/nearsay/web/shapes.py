@@ -55,10 +55,11 @@ PAST = nullable(record({"cases": PLACE, "right": PLACE, "low": PART, "high": PAR
 NEIGHBOR = record(
     {"id": ID, "label": nullable(LABEL), "distance": REAL, "weight": REAL, "text": NOTE}, title="Neighbor"
 )
-NODE: dict[str, Schema] = {
+HEDGED: dict[str, Schema] = {
     "node": nullable(text("bird")), "node_word": NOTE, "node_path": several(TEXT), "node_probability": nullable(PART),
-    "node_record": PAST,
 }  # fmt: skip
+WIDER = nullable(record(HEDGED, title="WiderNode"))
+NODE: dict[str, Schema] = {**HEDGED, "node_record": PAST, "wider": WIDER}
 SET: dict[str, Schema] = {"set": several(LABEL), "set_probability": nullable(PART), "set_nodes": several(LABEL)}
 LEAD: dict[str, Schema] = {"lead": TEXT, "words": LABEL, "share": nullable(PART), "is_sure": BOOL}
 HEDGE = record({"accuracy": PART, **SET, **LEAD}, NODE, "Hedge")

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.core.arrays import as_rows, row_blocks
-from nearsay.core.parallel import thread_count
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.linear_map import distinct_columns
 from nearsay.posterior.views.forest import ForestClasses
@@ -18,7 +16,7 @@ from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
 
 
 class KeywordForest(ForestClasses):
-    """Scores of keywords by extremely randomized trees, grown for all words together.
+    """Scores of keywords by randomized trees, grown for all words together.
 
     The score of a word is the share of the vote of the rows that have it, where a row's share of the vote on a query is
     the mean, over the trees, of its share of the leaf that the query falls into.
@@ -56,17 +54,7 @@ class KeywordForest(ForestClasses):
         self.classes_, self._labels = np.zeros(1, np.int64), np.zeros(len(rows), np.int64)
         [self._standardized] = learn_maps([STANDARDIZED], rows, self._labels)
         columns = self._columns(rows)
-        forest = ExtraTreesRegressor(
-            self.n_trees,
-            bootstrap=True,
-            max_features="sqrt",
-            max_samples=self.rows_a_tree if len(rows) > self.rows_a_tree else None,
-            random_state=0,
-            n_jobs=min(thread_count(), self.n_trees),
-        )
-        forest.fit(columns, self._keywords.toarray())
-        different = [np.unique(rows, return_counts=True) for rows in forest.estimators_samples_]
-        self._keep(forest.estimators_, different, columns)
+        self._grow(columns, self._keywords.indptr, self._keywords.indices)
         self._queries = columns
         return self
 

@@ -11,13 +11,24 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from nearsay.collection.evaluation.known_items import Judged, KnownItems, brought, held_out, judge, left_out
+import numpy as np
+
+from nearsay.collection.evaluation.known_items import (
+    NOT_IN_SAMPLE,
+    Judged,
+    KnownItems,
+    brought,
+    held_out,
+    judge,
+    left_out,
+)
 from nearsay.collection.live import LiveCollection
 from nearsay.core.notebook_progress import Progress, shown_progress
 from nearsay.displays.case_tables import tables_of
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.specificity import hierarchical_accuracy, information_gain
+from nearsay.posterior.evidence.records import record_of
 from nearsay.posterior.evidence.shift import DriftTest, ShiftTest
 from nearsay.reports.evaluation import confusion_by_level, evaluation_summary, hedging_points, plain_tables
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -78,6 +89,15 @@ class Judgement:
     def n_bytes(self) -> int:
         """How much memory its probabilities take."""
         return self.judged.probabilities.nbytes
+
+    @cached_property
+    def record(self) -> dict[str, Any] | None:
+        """How many answers were right, with the range of the true share, ``of`` how many items; None without labels."""
+        if self.items.labels is None:
+            return None
+        answers = self.items.state.classifier.classes_[self.judged.probabilities.argmax(axis=1)]
+        n_items, n_right = len(answers), int(np.count_nonzero(answers == self.items.labels))
+        return {**record_of(n_items, n_right), "of": n_items + self.items.not_judged.get(NOT_IN_SAMPLE, 0)}
 
     def summary(self, accuracy: float) -> dict[str, Any]:
         """All figures as ``evaluate`` gives them, at this accuracy of hedged answers."""

@@ -44,6 +44,8 @@ from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 
 N_KEYWORDS = 5
+# Why items were not judged, where there are too many.
+NOT_IN_SAMPLE = "not in the sample"
 # In larger collections, near-duplicates are not looked for unasked.
 MOST_COMPARED = 20_000
 Blocks = Iterator[tuple[slice, NeighborTable, np.ndarray]]
@@ -208,7 +210,7 @@ def _sample(state: CollectionState, rows: np.ndarray, most_bytes: int | None) ->
 
 def _note_sample(items: KnownItems, n_left_out: int) -> KnownItems:
     if n_left_out:
-        items.not_judged["not in the sample"] = n_left_out
+        items.not_judged[NOT_IN_SAMPLE] = n_left_out
         items.notes.append(
             f"A sample of {len(items.ids):,} items was evaluated: the probabilities of all would take too much memory."
         )

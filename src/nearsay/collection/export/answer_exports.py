@@ -198,6 +198,7 @@ def flat(answer: Answer) -> dict[str, Any]:
         "label": answer.label,
         "probability": answer.probability,
         "set": BETWEEN.join(answer.set_),
+        "at_least": answer.hedge_shown["node"],
         "node": answer.node,
         "node_probability": answer.node_probability,
         "node_path": " > ".join(answer.node_path),
@@ -275,6 +276,9 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     neighbor = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number, "text": text})
     word = pyarrow.struct({"word": text, "score": number})
     record = pyarrow.struct({"cases": whole, "right": whole, "low": number, "high": number})
+    wider = pyarrow.struct(
+        {"node": text, "node_path": pyarrow.list_(text), "node_probability": number, "node_word": text}
+    )
     hedge = pyarrow.struct(
         {
             "accuracy": number,
@@ -285,6 +289,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
             "set_nodes": pyarrow.list_(text),
             "node_probability": number,
             "node_record": record,
+            "wider": wider,
         }
     )
     node = pyarrow.struct({**dict.fromkeys(("node", "word", "parent"), text), "depth": whole, "probability": number})
@@ -293,6 +298,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "set_nodes", "node_path", "compared"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),
+        "wider": wider,
         "set_probability": number,
         "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),

@@ -58,10 +58,11 @@ class LabelingInterface:
         label, probability = self.label_of(answer)
         if label is not None:
             held.append((self.label, "choices", [label], probability))
-        if answer.node is not None:
+        hedge = answer.hedge_shown
+        if hedge["node"] is not None:
             # The taxonomy of the interface may lack the root.
-            path = [name for name in answer.node_path if _takes(self.node, name)]
-            held.append((self.node, "taxonomy", [path], answer.node_probability))
+            path = [name for name in hedge["node_path"] if _takes(self.node, name)]
+            held.append((self.node, "taxonomy", [path], hedge["node_probability"]))
         if answer.keywords:
             words = [word for word, _ in answer.keywords if _takes(self.keywords, word)]
             held.append((self.keywords, "choices", words, None))

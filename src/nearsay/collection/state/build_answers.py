@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from nearsay.annotate.scorers.relevance import DECAY
-from nearsay.collection.answers import Answer, Keyword, NeighborVote
+from nearsay.collection.answers import HEDGE_SHOWN, Answer, Keyword, NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
+from nearsay.core.arrays import row_blocks
 from nearsay.decision.guarantee import check_share
+from nearsay.decision.hedge_evidence import HedgeEvidence, PathStep
 from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.evidence import Evidence, most_probable
@@ -25,6 +28,7 @@ ACCURACY = 0.9
 WORDS_OF_SET = 2
 # Nodes of a tree that are shown besides the answers, and their least probability.
 NODES_SHOWN, LEAST_SHOWN = 14, 0.02
+PATHS_AT_ONCE = 256
 
 
 def answers_of(
@@ -104,7 +108,7 @@ def _build_answers(
     within: Any = None,
 ) -> list[Answer]:
     """Answers from the evidence of each item, hedged where there is a taxonomy."""
-    nodes: list[Any] = [None] * len(evidence)
+    shown: list[dict[str, Any]] = [{} for _ in evidence]
     least = ACCURACY if accuracy is None else accuracy
     sets = [prediction_set(state, each, least) for each in p]
     hedges: list[list[dict[str, Any]]] = [
@@ -113,19 +117,20 @@ def _build_answers(
     trees: list[list[dict[str, Any]]] = [[] for _ in evidence]
     if state.hedged is not None:
         hedged = state.hedged if accuracy is None else state.hedged.around(state.classifier).set_accuracy(accuracy)
-        nodes = list(hedged.explain_proba(p, evidence, within))
+        nodes, tree = list(hedged.explain_proba(p, evidence, within)), hedged.taxonomy_
+        shown = _hedges(nodes, sets, tree)
         for place, each in enumerate(hedges_at):
             check_share("accuracy", each, ends=True)
             at = state.hedged.around(state.classifier).set_accuracy(each).explain_proba(p, None, within)
-            for listed, node in zip(hedges, at, strict=True):
-                listed[place] |= _hedge(node)
+            for listed, hedge in zip(hedges, _hedges(at, [each[place] for each in hedges], tree), strict=True):
+                listed[place] |= hedge
         if hedges_at:
             p_node = state.hedged.nodes_proba(p)
             for line, node in enumerate(nodes):
                 named = [node.node, *(hedge["node"] for hedge in hedges[line])]
-                trees[line] = tree_shown(hedged.taxonomy_, p_node[line], named)
-    every = zip(names, evidence, nodes, words, sets, hedges, trees, strict=True)
-    return [_answer(state, name, item, node, some[:n_keywords], *listed) for name, item, node, some, *listed in every]
+                trees[line] = tree_shown(tree, p_node[line], named)
+    every = zip(names, evidence, shown, words, sets, hedges, trees, strict=True)
+    return [_answer(state, name, item, hedge, some[:n_keywords], *listed) for name, item, hedge, some, *listed in every]
 
 
 def prediction_set(state: CollectionState, p: np.ndarray, accuracy: float) -> dict[str, Any]:
@@ -145,21 +150,50 @@ def _in_nodes(state: CollectionState, labels: list[str]) -> list[str]:
     return [tree.node_words[node] for node in nodes] if len(nodes) == WORDS_OF_SET else []
 
 
-def _hedge(node: Any) -> dict[str, Any]:
-    return {
-        "node": node.node,
-        "node_word": node.word,
-        "node_path": [step.node for step in node.path],
-        "node_probability": node.probability,
-        "node_record": node.record,
-    }
+def _hedges(nodes: Sequence[HedgeEvidence], sets: Sequence[dict[str, Any]], taxonomy: Taxonomy) -> list[dict[str, Any]]:
+    """The hedged answers, and ``wider``: what can be shown beside their prediction sets."""
+    paths = [[step.node for step in node.path] for node in nodes]
+    n_steps = _steps_that_hold(paths, [each["set"] for each in sets], taxonomy)
+    hedges = []
+    for node, n in zip(nodes, n_steps.tolist(), strict=True):
+        wider = None if n == len(node.path) else _steps(node.path[:n])
+        hedges.append({**_steps(node.path), "node_record": node.record, "wider": wider})
+    return hedges
+
+
+def _steps(path: Sequence[PathStep]) -> dict[str, Any]:
+    last = path[-1]
+    shown = (last.node, [step.node for step in path], last.probability, last.word)
+    return dict(zip(HEDGE_SHOWN, shown, strict=True))
+
+
+def _steps_that_hold(paths: Sequence[Sequence[Any]], sets: Sequence[Sequence[str]], taxonomy: Taxonomy) -> np.ndarray:
+    """How many steps of each path from the root are, or are above, every label of its set.
+
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> _steps_that_hold([["pet", "dog", "corgi"]] * 3, [["corgi"], ["corgi", "poodle"], ["cat"]], pets)
+    array([3, 2, 1])
+    """
+    lengths = np.array([len(path) for path in paths], np.int64)
+    for part in row_blocks(len(paths), size=PATHS_AT_ONCE):
+        on_path = np.arange(lengths[part].max()) < lengths[part][:, None]
+        steps = np.zeros(on_path.shape, np.int64)
+        steps[on_path] = taxonomy.check_labels([step for path in paths[part] for step in path])
+        labels = taxonomy.check_labels([label for labels in sets[part] for label in labels])
+        sizes = np.array([len(labels) for labels in sets[part]])
+        ends = np.concatenate([[0], sizes.cumsum()])
+        in_set = csr_array((np.ones(len(labels)), labels, ends), shape=(len(steps), taxonomy.n_nodes))
+        n_held = (in_set @ taxonomy.ancestry).toarray()  # of each node, how many labels of the set are at or below it
+        holds_all = np.take_along_axis(n_held, steps, axis=1) == sizes[:, None]
+        lengths[part] = (holds_all & on_path).sum(axis=1)  # what is above a step that holds them holds them, too
+    return lengths
 
 
 def _answer(
     state: CollectionState,
     name: str | None,
     evidence: Evidence,
-    node: Any,
+    hedged: dict[str, Any],
     keywords: list[Keyword],
     set_: dict[str, Any],
     hedges: list[dict[str, Any]],
@@ -167,9 +201,7 @@ def _answer(
 ) -> Answer:
     rows, ids = evidence.neighbors, state.voting.ids
     weights = _shares(len(rows))
-    hedge: dict[str, Any] = {"label": None, "probability": None}
-    if node is not None:
-        hedge |= _hedge(node)
+    hedge: dict[str, Any] = {"label": None, "probability": None, **hedged}
     if evidence.label != NO_LABEL:
         known = {name: getattr(evidence, name) for name in ("probability", "probabilities", "record")}
         hedge.update(known, label=str(evidence.label), set_=set_["set"])

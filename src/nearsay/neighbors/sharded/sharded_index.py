@@ -335,7 +335,7 @@ class LabeledShards:
         if self.groups is not None:
             raise InputError(
                 f"Rows in shards of more than {LIST_ALL_UP_TO:,} classes cannot be asked about other groups alone; got"
-                f" {self.n_classes:,} classes. Leave groups out, or hold the rows in memory."
+                f" {self.n_classes:,} classes. Leave groups and validation rows out, or hold the rows in memory."
             )
         others = max(len(self) - (Q is None), 0)
         n_rows = max(k, ROWS_WITH_CLASSES)

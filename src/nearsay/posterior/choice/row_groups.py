@@ -74,11 +74,15 @@ def items_together(X: Any, more: Any) -> Any:
 
 
 def weights_together(sample_weight: Any, n_rows: int, n_more: int) -> Any:
-    """The weights of rows, and of more behind them, which count as much as the usual row."""
+    """The weights of rows, and of more behind them, which count as much as the usual row that counts.
+
+    >>> weights_together([1.0, 0.0, 3.0], 3, 1)
+    array([0.25, 0.  , 0.75, 0.5 ])
+    """
     if sample_weight is None or not n_more:
         return sample_weight
     given = check_sample_weight(sample_weight, n_rows)
-    return np.append(given, np.full(n_more, given.mean()))
+    return np.append(given, np.full(n_more, given[given > 0].mean()))
 
 
 def groups_together(groups: np.ndarray | None, fresh: np.ndarray) -> np.ndarray | None:

@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.core.parallel import thread_count
-from nearsay.posterior.views.forest import check_that_ways_end, leaves_of_trees
+from nearsay.posterior.views.forest import check_that_ways_end
+from nearsay.posterior.views.tree_growth import leaves_of_trees
 
 # A small step a tree. Few leaves tell few columns from each other; of more rows trees may have more of them.
 STEP, STEPS = 0.1, 100

@@ -202,7 +202,7 @@ class View:
         if not isinstance(rows, ShardedRows):
             return by(as_rows(rows))
         dtype = by.dtype_of(np.dtype(rows.dtype).newbyteorder("="))
-        return rows.mapped(RowMap.of(by, by.parts, by.n_columns, dtype.str))
+        return rows.mapped(RowMap.of(by, by.parts, by.n_columns, dtype.str, rows.dtype))
 
     def _index(self, rows: Any) -> Any:
         """An index over rows as they are measured."""

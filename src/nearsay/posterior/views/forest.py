@@ -18,7 +18,6 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.core.parallel import in_parallel
@@ -26,6 +25,7 @@ from nearsay.data.content_order import as_met
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
+from nearsay.posterior.views.tree_growth import grow_trees, leaves_of_trees
 
 # Standardized numbers are compared in float32.
 FARTHEST = 1e30
@@ -35,9 +35,6 @@ SHARE_DIGITS = 12
 # past cases say which is best.
 SMALLEST_SPLITS = (2, 5, 10, 20, 40, 80)
 CASES_TO_SPLIT_BY = 2000
-# Rows × columns tried × classes of a node, above which thresholds are drawn at random instead of searched for, in so
-# many times as many columns: with 150 classes and 512 columns that takes a seventh of the time, for trees as good.
-MOST_TO_SEARCH, MORE_COLUMNS = 4e6, 4
 # A forest of T trees gives a class none of T votes where the next tree may well give it one.
 FOREST_SPREAD = 0.01
 LOSS_DIGITS = 9
@@ -92,54 +89,43 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         """
         self.classes_, self._labels = np.unique(y, return_inverse=True)
         [self._standardized] = learn_maps([STANDARDIZED], X, self._labels)
-        columns = self._columns(X)
         # Numbered by their first rows, classes of other names give the same trees to the last bit; so do groups.
-        labels = as_met(self._labels)
-        unit = np.arange(len(X)) if groups is None else as_met(groups)
-        n_units = int(unit.max()) + 1
-        rows = min(self.rows_a_tree, len(X))
-        n_drawn = max(1, n_units * rows // len(X))
-        kind: Any = DecisionTreeClassifier
-        n_tried = max(1, int(np.sqrt(columns.shape[1])))
-        if rows * n_tried * len(self.classes_) > MOST_TO_SEARCH:
-            kind, n_tried = ExtraTreeClassifier, min(MORE_COLUMNS * n_tried, columns.shape[1])
+        one_each = np.arange(len(X) + 1), as_met(self._labels)
+        self._stop_early(*self._grow(self._columns(X), *one_each, None if groups is None else as_met(groups)))
+        return self
 
-        def grown(seed: int) -> tuple[Any, np.ndarray]:
-            drawn = np.random.RandomState(seed).randint(0, n_units, n_drawn, dtype=np.int32)
-            often = np.bincount(drawn, minlength=n_units)[unit]
-            tree = kind(max_features=n_tried, random_state=seed)
-            return tree.fit(columns, labels, often.astype(np.float64), check_input=False), often
+    def _grow(
+        self, columns: np.ndarray, starts: np.ndarray, classes: np.ndarray, groups: np.ndarray | None = None
+    ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """Grow the trees; the classes of row i, one or many, are ``classes[starts[i] : starts[i + 1]]``.
+
+        Gives the leaves of all rows (n_rows, n_trees), for each tree the rows that it was grown from and how often each
+        was drawn, and for each node how many of them reached it.
+        """
+        unit = np.arange(len(columns)) if groups is None else groups
+        n_units = int(unit.max()) + 1
+        n_drawn = max(1, n_units * min(self.rows_a_tree, len(columns)) // len(columns))
+
+        def drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:
+            units = np.random.RandomState(seed).randint(0, n_units, n_drawn, dtype=np.int32)
+            often = np.bincount(units, minlength=n_units)[unit]
+            rows = np.flatnonzero(often)
+            return rows, often[rows]
 
         # Seeds and draws are those of scikit-learn's forests, where each row is a group.
         random = np.random.RandomState(0)
         seeds = [random.randint(np.iinfo(np.int32).max) for _ in range(self.n_trees)]
-        trees, counts = zip(*in_parallel(grown, seeds), strict=True)
-        different = [(np.flatnonzero(often), often[often > 0]) for often in counts]
-        self._stop_early(
-            self._keep(trees, different, columns),
-            different,
-            np.concatenate([tree.tree_.n_node_samples for tree in trees]),
+        different = in_parallel(drawn, seeds)
+        trees = grow_trees(columns, different, starts, classes, seeds)
+        self._roots, self._feature, self._threshold, self._right = (
+            trees.roots,
+            trees.feature,
+            trees.threshold,
+            trees.right,
         )
-        return self
-
-    def _keep(
-        self, trees: Sequence[Any], different: Sequence[tuple[np.ndarray, np.ndarray]], columns: np.ndarray
-    ) -> np.ndarray:
-        """Keep fitted trees as arrays, and the rows that each leaf was grown from; gives the leaves of all rows.
-
-        ``different`` has for each tree the rows that it was grown from, and how often each was drawn.
-        """
-        nodes = [tree.tree_ for tree in trees]
-        self._roots = np.cumsum([0, *(tree.node_count for tree in nodes[:-1])])
-        offsets = np.repeat(self._roots, [tree.node_count for tree in nodes])
-        # Leaves compare nothing.
-        self._feature = np.maximum(np.concatenate([tree.feature for tree in nodes]), 0).astype(np.int32)
-        self._threshold = at_most_in_float32(np.concatenate([tree.threshold for tree in nodes]))
-        right = np.concatenate([tree.children_right for tree in nodes])
-        self._right = np.where(right >= 0, right + offsets, 0).astype(np.int32)
-        leaves = np.column_stack(in_parallel(lambda tree: tree.apply(columns), nodes)) + self._roots
+        leaves = self._leaves(columns)
         self._fill_leaves(leaves, different)
-        return leaves
+        return leaves, different, trees.sizes
 
     def _stop_early(
         self, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
@@ -264,38 +250,7 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         return np.asarray(np.clip(self._standardized(X), -FARTHEST, FARTHEST), np.float32)
 
 
-def leaves_of_trees(
-    columns: np.ndarray,
-    roots: np.ndarray,
-    feature: np.ndarray,
-    threshold: np.ndarray,
-    right: np.ndarray,
-) -> np.ndarray:
-    """The node at which every row ends in every tree: (n_rows, n_trees).
-
-    The left child of a node is the next node, and a leaf has 0 for its right one: scikit-learn writes trees in this
-    order.
-    """
-    if feature.max(initial=0) >= columns.shape[1]:
-        raise InputError(f"Trees that compare column {feature.max()} were given {columns.shape[1]} columns.")
-    nodes = np.tile(roots, (len(columns), 1))
-    row, tree = np.nonzero(right[nodes])
-    while len(row):
-        node = nodes[row, tree]
-        is_left = columns[row, feature[node]] <= threshold[node]
-        nodes[row, tree] = node = np.where(is_left, node + 1, right[node])
-        on = right[node] > 0
-        row, tree = row[on], tree[on]
-    return nodes
-
-
 def check_that_ways_end(right: np.ndarray) -> None:
     """Refuse saved trees in which a child does not lie behind its parent: a way down might never end."""
     if not ((right > np.arange(len(right))) | (right == 0)).all():
         raise InputError("A saved forest has a node that is its own ancestor.")
-
-
-def at_most_in_float32(thresholds: np.ndarray) -> np.ndarray:
-    """The largest float32 numbers that are no larger: no float32 number lies between, so that trees stay the same."""
-    near = thresholds.astype(np.float32)
-    return np.where(near > thresholds, np.nextafter(near, np.float32(-np.inf)), near)

@@ -27,8 +27,9 @@ class RowMap:
     of_rows : function of (n_rows, n_columns) numbers, which gives as many mapped rows.
     known_by : identifies this map on any machine.
     n_columns, dtype : of the mapped rows.
+    of_dtype : what rows are before they are mapped; those of some shards may have fewer digits.
 
-    >>> doubled = RowMap.of(lambda rows: rows * 2, [np.array([2.0])], n_columns=1, dtype="<f8")
+    >>> doubled = RowMap.of(lambda rows: rows * 2, [np.array([2.0])], n_columns=1, dtype="<f8", of_dtype="<f8")
     >>> doubled(np.array([[1.0], [4.0]])).ravel()
     array([2., 8.])
     """
@@ -37,19 +38,25 @@ class RowMap:
     known_by: str
     n_columns: int
     dtype: str
+    of_dtype: str
 
     @classmethod
     def of(
-        cls, of_rows: Callable[[np.ndarray], np.ndarray], made_of: Sequence[Any], n_columns: int, dtype: str
+        cls,
+        of_rows: Callable[[np.ndarray], np.ndarray],
+        made_of: Sequence[Any],
+        n_columns: int,
+        dtype: str,
+        of_dtype: str,
     ) -> RowMap:
         """A map that is known by what it is made of: arrays and plain values."""
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(of_dtype.encode())
         for part in made_of:
             array = np.ascontiguousarray(part)
             digest.update(f"{array.dtype.str} {array.shape}".encode())
             digest.update(array.tobytes())
-        return cls(of_rows, digest.hexdigest(), n_columns, dtype)
+        return cls(of_rows, digest.hexdigest(), n_columns, dtype, of_dtype)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The mapped rows; an error where one of them holds what is not a finite number."""
-        return self.of_rows(as_rows(rows))
+        return self.of_rows(as_rows(rows.astype(self.of_dtype, copy=False)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -131,6 +131,35 @@ class Shard:
 
     def _all_rows(self) -> np.ndarray:
         return open_part(self, self.n_rows + len(self.left_out))
+
+
+@dataclass(frozen=True)
+class HeldShard(Shard):
+    """Rows in memory among shards of files: they are sent to the workers that search them.
+
+    Attributes
+    ----------
+    rows : (n_rows, n_columns)
+    """
+
+    rows: np.ndarray = field(default_factory=lambda: np.empty((0, 0)), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, rows: np.ndarray, first: int, name: str) -> HeldShard:
+        """Such rows, numbered from ``first``; ``name`` is what errors call them."""
+        held = np.array(rows, order="C")
+        held.flags.writeable = False
+        digest = hashlib.sha256(held.data).hexdigest()
+        return cls(first, len(held), name, 0, held.shape[1], held.dtype.str, held.nbytes, digest, rows=held)
+
+    def rows_checksum(self) -> str:
+        return self.digest
+
+    def _looked_up(self) -> tuple[Stamp, str]:
+        return Stamp(self.size, self.digest), self.digest
+
+    def _all_rows(self) -> np.ndarray:
+        return self.rows
 
 
 def looked_up(file: str, fragment: tuple[int, int] | None) -> tuple[Stamp, str]:

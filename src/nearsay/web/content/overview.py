@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.collection.information import label_figures
+from nearsay.collection.state.learned import LearnedInfo
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import CLASSES, TYPICAL, row_labels
@@ -19,8 +21,11 @@ COUNTED_UP_TO = 20_000
 WAIT = 0.1
 
 
-def overview_of(served: ServedCollection, caches: PageCaches) -> dict[str, Any]:
-    """Figures, typical items, accuracy in past cases, and what to do next; ``counting`` while some of it is counted."""
+def overview_of(served: ServedCollection, caches: PageCaches, judgement: Judgement | None) -> dict[str, Any]:
+    """Figures, typical items, accuracy in past cases, and what to do next; ``counting`` while some of it is counted.
+
+    ``judgement`` is the last of all items, if there is one.
+    """
     collection, labels = served.collection, row_labels(served.collection)
     known: dict[str, Any] = {**label_figures(labels.numbers, labels.alive, labels.confirmed)}
     known["n_keywords"] = sum(map(bool, islice(collection.items.columns["keywords"], COUNTED_UP_TO)))
@@ -35,10 +40,17 @@ def overview_of(served: ServedCollection, caches: PageCaches) -> dict[str, Any]:
     return {
         "figures": known,
         "strip": _strip(served, typical or []),
-        "accuracy": None if learned is None or not known["n_labeled"] else learned.record,
+        "accuracy": None if learned is None or not known["n_labeled"] else _accuracy(learned, judgement),
         "todo": todo,
         "counting": None in numbers.values() or typical is None,
     }
+
+
+def _accuracy(learned: LearnedInfo, judgement: Judgement | None) -> dict[str, Any] | None:
+    """How many past cases were right, ``of`` how many: all that were judged, or else those that learning drew."""
+    if judgement is not None and judgement.version >= learned.version:
+        return judgement.record
+    return None if learned.record is None else {**learned.record, "of": learned.n_rows}
 
 
 def _typical(

@@ -69,7 +69,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
     """The current answer, its probability and its neighbors, for a person to accept or correct."""
-    names = ("id", "probability", "record", "node", "node_word", "node_probability", "novelty", "twin_of")
+    names = ("id", "probability", "record", "node", "node_word", "node_probability", "wider", "novelty", "twin_of")
     return {
         **{name: getattr(answer, name) for name in names},
         "label": label,
@@ -103,7 +103,8 @@ def settled(answer: Answer, label: str | None, tree: Taxonomy | None) -> Answer:
     if label == answer.label:
         return answer
     path = [] if tree is None or label is None else [str(node) for node in tree.path(label)]
-    cleared: dict[str, Any] = dict.fromkeys(("probability", "record", "node_probability", "node_record", "node_word"))
+    unknown = ("probability", "record", "node_probability", "node_record", "node_word", "wider")
+    cleared: dict[str, Any] = dict.fromkeys(unknown)
     cleared |= {"set_": [] if label is None else [label], "probabilities": {}, "hedges": []}
     return replace(answer, label=label, node=label if path else None, node_path=path, **cleared)
 

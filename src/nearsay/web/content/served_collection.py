@@ -349,11 +349,12 @@ def headline(hedge: dict[str, Any], label: str | None) -> dict[str, Any]:
     >>> headline({"node": "bird", "node_path": ["anything", "bird"], "node_word": None, "node_probability": 0.9}, "owl")
     {'lead': 'Not sure which, but', 'words': 'bird', 'share': 0.9, 'is_sure': False}
     """
-    if hedge.get("node") is not None and len(hedge["node_path"]) > 1:
-        is_label = hedge["node"] == label
+    at = hedge.get("wider") or hedge
+    if at.get("node") is not None and len(at["node_path"]) > 1:
+        is_label = at["node"] == label
         lead = "" if is_label else "Not sure which, but"
-        words = hedge["node_word"] or hedge["node"]
-        return {"lead": lead, "words": words, "share": hedge["node_probability"], "is_sure": is_label}
+        words = at["node_word"] or at["node"]
+        return {"lead": lead, "words": words, "share": at["node_probability"], "is_sure": is_label}
     labels = hedge.get("set") or []
     words = in_words(hedge.get("set_nodes") or labels) if labels else ""
     lead = "Not sure:" if len(labels) > 1 else ""

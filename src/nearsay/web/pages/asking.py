@@ -50,7 +50,6 @@ from nearsay.web.shapes import (
     LABELS,
     NEIGHBOR,
     NOTE,
-    PAST,
     SHOWN_ITEM,
     SKETCH,
     VERSION,
@@ -111,8 +110,9 @@ async def ask(request: Request) -> Response:
 def _drawn(served: ServedCollection, data: dict[str, Any], question: Question | None) -> dict[str, Any]:
     """What only the page shows: the tree, lines, the form for another question, and labels to choose from."""
     answer = data["answer"]
+    at = answer["wider"] or answer
     return {
-        "tree": tree_drawing(answer["tree"], answer["node"], answer["node_path"]) if answer["tree"] else None,
+        "tree": tree_drawing(answer["tree"], at["node"], at["node_path"]) if answer["tree"] else None,
         "sparks": [spark(heights) for heights in data["sketches"]],
         "labels": served.labels(),
         "labels_sent": LABELS_SENT,
@@ -160,7 +160,7 @@ def _neighbors(
 async def starting_data(request: Request) -> dict[str, Any]:
     """What the collection is, what to do next, and the form for a question."""
     served, caches = served_by(request), request.app.state.caches
-    known = await served.run(overview_of, served, caches)
+    known = await served.run(overview_of, served, caches, request.app.state.judgements.last(None))
     known |= {"n_columns": served.collection.n_columns}
     if wants_json(request):
         return {**known, **await served.run(served.about)}
@@ -268,9 +268,10 @@ def _copy(served: ServedCollection, id: str, side: int) -> bytes | None:
 
 
 FIGURES = record({f"n_{what}": PLACE for what in ("items", "labeled", "waiting", "classes", "keywords")})
+JUDGED = nullable(record({"cases": PLACE, "right": PLACE, "low": PART, "high": PART, "of": PLACE}, title="Accuracy"))
 START = record(
     {
-        "figures": FIGURES, "accuracy": PAST, "counting": BOOL, "n_columns": whole(1), "name": text("birds"),
+        "figures": FIGURES, "accuracy": JUDGED, "counting": BOOL, "n_columns": whole(1), "name": text("birds"),
         "items": PLACE, "version": VERSION, "read_only": BOOL, "pictures": BOOL, "texts": BOOL, "hedged": BOOL,
         "learned": NOTE, "stale": BOOL,
         "strip": several(record({"label": nullable(LABEL), "n_items": PLACE, "items": several(SHOWN_ITEM)})),

@@ -25,9 +25,11 @@ from nearsay.web.content.label_studio_tasks import item_or_question
 from nearsay.web.content.questions import Question, RecentQuestions
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages.keeping import keep_question, learning
-from nearsay.web.parameters import PageRoute, read_json
+from nearsay.web.parameters import PageRoute, Takes
 from nearsay.web.rendering import author_of, check_writable, served_by
+from nearsay.web.schema import ANY, NUMBER, PART, TEXT, Schema, nullable, one_of, record, several, text
 from nearsay.web.server.jobs import jobs_of
+from nearsay.web.shapes import KEY, LABEL
 
 LOG = logging.getLogger("nearsay.label_studio")
 AT = "/label-studio"
@@ -52,8 +54,9 @@ async def interface(request: Request) -> Response:
 
 async def setup(request: Request) -> Response:
     """Check that a project can be served; gives the version of the collection."""
-    served, body = served_by(request), await read_json(request)
+    served = served_by(request)
     try:
+        body = await SETUP.read_body(request)
         read_interface(str(body.get("schema") or body.get("label_config") or ""))
     except InputError as error:
         return _refused(error)
@@ -62,12 +65,10 @@ async def setup(request: Request) -> Response:
 
 async def predict(request: Request) -> Response:
     """A prediction for each task, or none where it cannot be read."""
-    served, body = served_by(request), await read_json(request)
-    tasks = body.get("tasks")
+    served = served_by(request)
     try:
-        controls = read_interface(str(body.get("label_config") or ""))
-        if not isinstance(tasks, list) or len(tasks) > MOST_TASKS:
-            raise InputError(f"tasks must be a list of at most {MOST_TASKS:,}.")
+        body = await PREDICT.read_body(request)
+        controls, tasks = read_interface(body["label_config"]), body["tasks"]
         results = await served.run(_predictions, served, request.app.state.questions, controls, tasks)
     except InputError as error:
         return _refused(error)
@@ -76,11 +77,12 @@ async def predict(request: Request) -> Response:
 
 async def webhook(request: Request) -> Response:
     """Learn from annotations that were created or updated, or learn again; other news changes nothing."""
-    served, body = served_by(request), await read_json(request)
-    action = body.get("action")
-    if action not in (TRAIN, *SUBMITTED):
-        return _json({"events": []})
+    served = served_by(request)
     try:
+        body = await WEBHOOK.read_body(request)
+        action = body["action"]
+        if action not in (TRAIN, *SUBMITTED):
+            return _json({"events": []})
         check_writable(served)
         if action == TRAIN:
             access: AccessToken = request.scope.get(ACCESS, NO_TOKEN)
@@ -127,7 +129,7 @@ def _prediction(controls: LabelingInterface, answer: Answer) -> Any:
     results, (_, probability) = controls.results(answer), controls.label_of(answer)
     if not results:
         return []
-    score = answer.node_probability if controls.label is None else probability
+    score = answer.hedge_shown["node_probability"] if controls.label is None else probability
     return {"result": results, "score": score or 0.0, "model_version": f"{MODEL} {answer.version}"}
 
 
@@ -194,10 +196,63 @@ def _refused(error: NearsayError) -> Response:
     return _json({"error": str(error)}, 403 if isinstance(error, Forbidden) else 400)
 
 
+def _sent(needed: dict[str, Schema], maybe: dict[str, Schema], example: dict[str, Any]) -> Takes:
+    """An object that Label Studio sends: with further fields, which are not read."""
+    return Takes(body=record(needed, maybe) | {"additionalProperties": ANY, "examples": [example]})
+
+
+INTERFACE = (
+    '<View><Text name="item" value="$text"/><Choices name="label" toName="item"><Choice value="owl"/></Choices></View>'
+)
+CONFIG, MODEL_VERSION = text(INTERFACE), text(f"{MODEL} 12")
+TASK = {"id": 7, "data": {"text": "a small bird that hunts at night"}}
+VALUE: dict[str, Any] = {"choices": ["owl"]}
+ANNOTATION = {
+    "id": 3, "task": 7, "completed_by": 1, "result": [{"from_name": "label", "type": "choices", "value": VALUE}],
+}  # fmt: skip
+ONE_OR_MORE: Schema = {"type": ["object", "array", "null"]}
+PROJECT = {"id": 3, "title": "birds", "label_config": INTERFACE}
+SETUP = _sent({}, {"schema": nullable(CONFIG), "label_config": nullable(CONFIG)}, {"schema": INTERFACE})
+PREDICT = _sent(
+    {"tasks": several({"examples": [TASK]}, most=MOST_TASKS), "label_config": CONFIG}, {},
+    {"tasks": [TASK], "label_config": INTERFACE},
+)  # fmt: skip
+WEBHOOK = _sent(
+    {"action": text(SUBMITTED[0])},
+    {
+        "project": {"examples": [PROJECT]}, "task": {**ONE_OR_MORE, "examples": [TASK]},
+        "annotation": {**ONE_OR_MORE, "examples": [ANNOTATION]},
+    },
+    {"action": SUBMITTED[0], "project": PROJECT, "task": TASK, "annotation": ANNOTATION},
+)  # fmt: skip
+RESULT = record(
+    {
+        "id": TEXT, "from_name": text("label"), "to_name": text("item"),
+        "type": one_of("choices", "taxonomy", "textarea"),
+        "value": record({}, {"choices": several(LABEL), "taxonomy": several(several(TEXT)), "text": several(TEXT)})
+        | {"examples": [VALUE]},
+    },
+    {"score": PART, "meta": record({"text": several(TEXT)})},
+    "LabelStudioResult",
+)  # fmt: skip
+PREDICTION = record(
+    {"result": several(RESULT), "score": PART, "model_version": MODEL_VERSION}, title="LabelStudioPrediction"
+)
+NO_PREDICTION = several(ANY, most=0)
+PREDICTED = record({"results": several({"anyOf": [PREDICTION, NO_PREDICTION]}), "model_version": MODEL_VERSION})
+LEARNED = record({"events": several(NUMBER)}, {"model_version": MODEL_VERSION})
+
 ROUTES = [
-    PageRoute(AT, interface),
-    PageRoute(f"{AT}/health", health),
-    PageRoute(f"{AT}/setup", setup, method="POST", role="read"),
-    PageRoute(f"{AT}/predict", predict, method="POST", role="read"),
-    PageRoute(f"{AT}/webhook", webhook, method="POST"),
-]
+    PageRoute(AT, interface, gives=text(INTERFACE, contentMediaType="text/plain"), for_machines=True),
+    PageRoute(
+        f"{AT}/health", health, gives=record({"status": one_of("UP"), "model_class": text(MODEL)}), for_machines=True
+    ),
+    PageRoute(
+        f"{AT}/setup", setup, SETUP, "POST", "read", record({"model_version": MODEL_VERSION}), for_machines=True
+    ),
+    PageRoute(f"{AT}/predict", predict, PREDICT, "POST", "read", PREDICTED, for_machines=True),
+    PageRoute(
+        f"{AT}/webhook", webhook, WEBHOOK, "POST", gives={"anyOf": [LEARNED, record({"job": KEY})]},
+        for_machines=True, statuses=(200, 201, 202),
+    ),
+]  # fmt: skip

@@ -17,7 +17,7 @@ from nearsay.web.pages.batches import BATCH, UploadedBatch
 from nearsay.web.parameters import Takes, label_of, twins
 from nearsay.web.rendering import author_of, check_writable, done, respond, served_by
 from nearsay.web.schema import ANY, NUMBER, PART, PLACE, TEXT, nullable, one_of, record, several
-from nearsay.web.shapes import ID, LABEL, LABELS, NEIGHBOR, NODE, NOTE, PAST, SHOWN, VERSION
+from nearsay.web.shapes import ID, LABEL, LABELS, NEIGHBOR, NODE, NOTE, PAST, SHOWN, VERSION, WIDER
 
 MOST_SHOWN = 60
 REVIEW = Takes(query={"batch": TEXT, "last": NUMBER})
@@ -161,7 +161,8 @@ def _event(fields: dict[str, Any]) -> int:
 LINE = record(
     {
         "id": ID, "probability": nullable(PART), "record": PAST, "novelty": nullable(PART), "twin_of": NOTE,
-        "node": NODE["node"], "node_word": NOTE, "node_probability": nullable(PART), "label": nullable(LABEL),
+        "node": NODE["node"], "node_word": NOTE, "node_probability": nullable(PART), "wider": WIDER,
+        "label": nullable(LABEL),
         "suggested": nullable(LABEL), "guesses": several({"type": "array", "items": {}}),
         "neighbors": several(NEIGHBOR), "state": NOTE, "text": NOTE, **SHOWN,
     },

@@ -98,13 +98,14 @@ function show(hedge) {
   const { cases = 0, right = 0, low = 0, high = 1 } = hedge.node_record ?? {};
   const [all, good] = [cases, right].map((n) => n.toLocaleString("en"));
   document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this (${Math.round(100 * low)} to ${Math.round(100 * high)}%).` : "";
-  path.replaceChildren(...hedge.node_path.map((step) => made("li", step)));
+  const at = hedge.wider ?? hedge;
+  path.replaceChildren(...at.node_path.map((step) => made("li", step)));
   const tree = document.getElementById("tree");
   if (!tree) return;
-  tree.setAttribute("aria-label", `The tree: ${hedge.node_path.join(" › ")}, with the probabilities of the table below`);
+  tree.setAttribute("aria-label", `The tree: ${at.node_path.join(" › ")}, with the probabilities of the table below`);
   for (const group of tree.querySelectorAll("g[data-node]")) {
     const name = group.dataset.node;
-    const mark = name === hedge.node ? "here" : hedge.node_path.includes(name) ? "way" : "";
+    const mark = name === at.node ? "here" : at.node_path.includes(name) ? "way" : "";
     group.setAttribute("class", mark);
   }
 }

@@ -1,0 +1,168 @@
+"""Compiled loops of the forest: growing a tree by the best of some cuts, and finding the leaves of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearsay.core.compiling import only_compiled as compiled
+
+# Values of a column are told apart up to so many.
+N_CODES = 256
+# Nodes are numbered below this prime: the children's numbers follow from their parent's, and draw the columns.
+PRIME, LEFT, RIGHT, DRAW = 2_147_483_647, 48_271, 69_621, 16_807
+
+
+@compiled
+def is_coprime(a, b):  # type: ignore[no-untyped-def]
+    """Whether no number but 1 divides both."""
+    while b:
+        a, b = b, a % b
+    return a == 1
+
+
+@compiled
+def sort_by_code(code, n, order, begin):  # type: ignore[no-untyped-def]
+    """Fill ``order`` with the numbers from 0 to n − 1 in ascending order of their codes."""
+    begin[:] = 0
+    for i in range(n):
+        begin[np.uint16(code[i]) + np.uint16(1)] += 1
+    for each in range(N_CODES):
+        begin[each + 1] += begin[each]
+    for i in range(n):
+        order[begin[code[i]]] = i
+        begin[code[i]] += np.uint32(1)
+
+
+@compiled
+def best_cut(code, order, n, weights, begins, ends, classes, total, left, squares, weight):  # type: ignore[no-untyped-def]
+    """The cut of a node's rows by one column that leaves the purest halves: its score, and the last code on the left.
+
+    The score is, added up over both halves, the sum of the squared weights of the classes over the weight: the larger
+    it is, the less do the rows of a half differ. ``squares`` is the sum of squares of the whole node, and ``total``
+    and ``left`` are weights by class, the latter zeros before and after.
+    """
+    best, last = -1.0, code[order[0]]
+    squares_left, squares_right, weight_left = 0, squares, 0
+    for i in range(n - 1):
+        row = order[i]
+        w = weights[row]
+        weight_left += w
+        for at in range(begins[row], ends[row]):
+            one = classes[at]
+            squares_left += w * (2 * left[one] + w)
+            squares_right -= w * (2 * (total[one] - left[one]) - w)
+            left[one] += w
+        if code[row] != code[order[i + 1]]:
+            weight_right = weight - weight_left
+            score = (squares_left * weight_right + squares_right * weight_left) / (weight_left * weight_right)
+            if score > best:
+                best, last = score, code[row]
+    for i in range(n - 1):
+        for at in range(begins[order[i]], ends[order[i]]):
+            left[classes[at]] = 0
+    return best, last
+
+
+@compiled
+def grow_tree(  # type: ignore[no-untyped-def]
+    columns, codes, rows, often, starts, classes, n_classes, n_tried, key, feature, threshold, right, size
+):
+    """Grow one tree until the rows of every leaf are alike; gives the number of its nodes.
+
+    The left child of a node is the next node; a leaf has 0 for its right one.
+
+    columns, codes : (n_columns, n_rows) float32 and uint8, the values, and numbers that ascend with them.
+    rows : (n_drawn,) uint32, the rows to grow it from, which are reordered; ``often`` (n_rows,) how often each counts.
+    starts, classes : the classes of row i are ``classes[starts[i] : starts[i + 1]]``, below ``n_classes``.
+    n_tried, key : how many columns each node looks at, and the number of the root, which says at which.
+    feature, threshold, right, size : (2 n_drawn − 1,), to be filled: the column and the value that each node compares,
+        and how many different rows reached it.
+    """
+    n_columns, n = len(codes), len(rows)
+    code, begin = np.empty(n, np.uint8), np.empty(N_CODES + 1, np.uint32)
+    order, moved = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    # Of the rows of a node: how often each counts, and where its classes are.
+    weights, begins, ends = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    total, left = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
+    # Nodes to come: their first row, end, number, and whose right child they are.
+    waiting = np.zeros((n + 1, 4), np.int64)
+    waiting[0, 1], waiting[0, 2], waiting[0, 3] = n, key, -1
+    n_waiting, n_nodes = 1, 0
+    while n_waiting:
+        n_waiting -= 1
+        first, end = waiting[n_waiting, 0], waiting[n_waiting, 1]
+        key, parent = waiting[n_waiting, 2], waiting[n_waiting, 3]
+        node = n_nodes
+        n_nodes += 1
+        if parent >= 0:
+            right[parent] = node
+        feature[node], threshold[node], right[node], size[node] = 0, 0.0, 0, end - first
+        weight, n_classes_met, squares = 0, 0, 0
+        for i in range(end - first):
+            row = rows[first + i]
+            weights[i], begins[i], ends[i] = often[row], starts[row], starts[row + 1]
+            weight += weights[i]
+            for at in range(begins[i], ends[i]):
+                total[classes[at]] += weights[i]
+        for i in range(end - first):
+            for at in range(begins[i], ends[i]):
+                n_classes_met += weights[i]
+                squares += weights[i] * total[classes[at]]
+        best, column, last = -1.0, 0, 0
+        # Columns are looked at in steps from one on; a step that shares no divisor with their number meets them all.
+        each, step, n_looked = key * n_columns // PRIME, 1 + key * DRAW % PRIME * (n_columns - 1) // PRIME, 0
+        while not is_coprime(step, n_columns):
+            step += 1
+        while squares < weight * n_classes_met and n_looked < n_columns and (n_looked < n_tried or best < 0):
+            each = (each + step) % n_columns
+            n_looked += 1
+            is_alike = True
+            for i in range(first, end):
+                code[i - first] = codes[each, rows[i]]
+                is_alike = is_alike and code[i - first] == code[0]
+            if is_alike:
+                continue
+            sort_by_code(code, end - first, order, begin)
+            score, cut = best_cut(
+                code, order, end - first, weights, begins, ends, classes, total, left, squares, weight
+            )
+            if score > best:
+                best, column, last = score, each, cut
+        for i in range(end - first):
+            for at in range(begins[i], ends[i]):
+                total[classes[at]] = 0
+        if best < 0:
+            continue
+        middle, n_moved, low, high = first, 0, -np.inf, np.inf
+        for i in range(first, end):
+            row = rows[i]
+            value = np.float64(columns[column, row])
+            if codes[column, row] <= last:
+                rows[middle] = row
+                middle += 1
+                low = max(low, value)
+            else:
+                moved[n_moved] = row
+                n_moved += 1
+                high = min(high, value)
+        for i in range(n_moved):
+            rows[middle + i] = moved[i]
+        feature[node], threshold[node] = column, (low + high) / 2
+        for child in range(2):  # the left one last, which comes next
+            waiting[n_waiting, 0] = middle if child == 0 else first
+            waiting[n_waiting, 1] = end if child == 0 else middle
+            waiting[n_waiting, 2] = (key * RIGHT + 1) % PRIME if child == 0 else (key * LEFT + 1) % PRIME
+            waiting[n_waiting, 3] = node if child == 0 else -1
+            n_waiting += 1
+    return n_nodes
+
+
+@compiled
+def find_leaves(columns, roots, feature, threshold, right, leaves):  # type: ignore[no-untyped-def]
+    """Fill ``leaves`` (n_rows, n_trees) with the node at which every row ends in every tree."""
+    for i in range(len(columns)):
+        for tree in range(len(roots)):
+            node = roots[tree]
+            while right[node] > 0:
+                node = node + 1 if columns[i, feature[node]] <= threshold[node] else right[node]
+            leaves[i, tree] = node
