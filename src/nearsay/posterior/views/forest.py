@@ -10,7 +10,6 @@ honest past cases too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -91,16 +90,16 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         [self._standardized] = learn_maps([STANDARDIZED], X, self._labels)
         # Numbered by their first rows, classes of other names give the same trees to the last bit; so do groups.
         one_each = np.arange(len(X) + 1), as_met(self._labels)
-        self._stop_early(*self._grow(self._columns(X), *one_each, None if groups is None else as_met(groups)))
+        columns = self._columns(X)
+        self._stop_early(columns, self._grow(columns, *one_each, None if groups is None else as_met(groups)))
         return self
 
     def _grow(
         self, columns: np.ndarray, starts: np.ndarray, classes: np.ndarray, groups: np.ndarray | None = None
-    ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+    ) -> np.ndarray:
         """Grow the trees; the classes of row i, one or many, are ``classes[starts[i] : starts[i + 1]]``.
 
-        Gives the leaves of all rows (n_rows, n_trees), for each tree the rows that it was grown from and how often each
-        was drawn, and for each node how many of them reached it.
+        Gives how many different rows reached each node.
         """
         unit = np.arange(len(columns)) if groups is None else groups
         n_units = int(unit.max()) + 1
@@ -115,43 +114,33 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         # Seeds and draws are those of scikit-learn's forests, where each row is a group.
         random = np.random.RandomState(0)
         seeds = [random.randint(np.iinfo(np.int32).max) for _ in range(self.n_trees)]
-        different = in_parallel(drawn, seeds)
-        trees = grow_trees(columns, different, starts, classes, seeds)
-        self._roots, self._feature, self._threshold, self._right = (
-            trees.roots,
-            trees.feature,
-            trees.threshold,
-            trees.right,
-        )
-        leaves = self._leaves(columns)
-        self._fill_leaves(leaves, different)
-        return leaves, different, trees.sizes
+        trees = grow_trees(columns, in_parallel(drawn, seeds), starts, classes, seeds)
+        self._roots, self._feature, self._threshold, self._right = trees[:4]
+        self._members, self._counts = trees.members, trees.counts
+        self._starts = np.append(0, np.cumsum(np.where(self._right, 0, trees.sizes)))
+        return trees.sizes
 
-    def _stop_early(
-        self, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
-    ) -> None:
+    def _stop_early(self, columns: np.ndarray, sizes: np.ndarray) -> None:
         """Cut the trees back to splits of at least so many rows, as many as past cases are answered best with.
 
-        ``leaves`` are those of all rows (n_rows, n_trees), and ``sizes`` the rows that reached each node.
+        ``sizes`` are the different rows that reached each node.
         """
         judged = evenly(self.n_rows, CASES_TO_SPLIT_BY)
-        votes = 1.0 - self._has_drawn(judged)
+        leaves, votes = self._leaves(columns[judged]), 1.0 - self._has_drawn(judged)
         given = None if self.smallest_split is None else (self.smallest_split,)
         best, least = self, np.inf
         for smallest in given or SMALLEST_SPLITS:
             trial = copy(best)
-            leaves, sizes = trial._cut_back(smallest, leaves, different, sizes)
-            p = trial._proba_at(leaves[judged], votes)[np.arange(len(judged)), self._labels[judged]]
+            leaves, sizes = trial._cut_back(smallest, leaves, sizes)
+            p = trial._proba_at(leaves, votes)[np.arange(len(judged)), self._labels[judged]]
             loss = -float(np.log((1 - FOREST_SPREAD) * p + FOREST_SPREAD / len(self.classes_)).mean())
             if round(loss, LOSS_DIGITS) >= least:
                 break
             best, least = trial, round(loss, LOSS_DIGITS)
         self.__dict__.update(best.__dict__)
 
-    def _cut_back(
-        self, smallest: int, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]], sizes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Make leaves of nodes that fewer rows reached; gives the leaves of all rows anew, and the sizes of nodes."""
+    def _cut_back(self, smallest: int, leaves: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Make leaves of nodes that fewer rows reached; gives the leaves of the same rows anew, and sizes of nodes."""
         self.__dict__.pop("_shares", None)
         self.smallest_split_ = smallest
         is_leaf = (self._right == 0) | (sizes < smallest)
@@ -167,17 +156,9 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
         self._right = np.where(is_leaf, 0, number[self._right])[kept].astype(np.int32)
         self._feature, self._threshold = self._feature[kept], self._threshold[kept]
         self._roots = number[self._roots]
-        leaves = number[leaves]
-        self._fill_leaves(leaves, different)
-        return leaves, sizes[kept]
-
-    def _fill_leaves(self, leaves: np.ndarray, different: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Which rows every leaf was grown from, and how often each was drawn: ``different`` has both for each tree."""
-        leaf = np.concatenate([leaves[rows, tree] for tree, (rows, _) in enumerate(different)])
-        order = np.argsort(leaf, kind="stable")
-        self._members = np.concatenate([rows for rows, _ in different])[order].astype(np.int32)
-        self._counts = np.concatenate([often for _, often in different])[order].astype(np.int32)
-        self._starts = np.append(0, np.cumsum(np.bincount(leaf, minlength=len(self._feature))))
+        # The rows of all leaves below a node follow each other.
+        self._starts = np.append(self._starts[:-1][kept], self._starts[-1])
+        return number[leaves], sizes[kept]
 
     def predict_proba(self, X: np.ndarray, left_out: np.ndarray | None = None) -> np.ndarray:
         """Probabilities (n_queries, n_classes); ``left_out`` is the training row that each query is, −1 for none."""

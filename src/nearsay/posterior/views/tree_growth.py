@@ -35,6 +35,7 @@ class Trees(NamedTuple):
     roots : (n_trees,) numbers of nodes.
     feature, threshold, right, sizes : (n_nodes,), the column and the value that a node compares, its right child, and
         how many different rows it was grown from.
+    members, counts : the rows in each leaf, leaf after leaf, and how often each counts.
     """
 
     roots: np.ndarray
@@ -42,6 +43,8 @@ class Trees(NamedTuple):
     threshold: np.ndarray
     right: np.ndarray
     sizes: np.ndarray
+    members: np.ndarray
+    counts: np.ndarray
 
 
 def grow_trees(
@@ -81,15 +84,21 @@ def grow_trees(
         nodes = np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int64)
         key, drawn = seeds[tree] % PRIME, rows.astype(np.uint32)
         n = grow_tree(values, codes, drawn, often, starts, classes, n_classes, n_tried, key, *nodes)
-        return tuple(each[:n] for each in nodes)
+        return drawn, often[drawn], *(each[:n] for each in nodes)
 
-    feature, threshold, right, sizes = zip(*in_parallel(grown, range(len(different))), strict=True)
+    members, counts, feature, threshold, right, sizes = zip(*in_parallel(grown, range(len(different))), strict=True)
     n_nodes = [len(each) for each in right]
     roots = np.cumsum([0, *n_nodes[:-1]])
     in_all = np.concatenate(right)
     in_all = np.where(in_all > 0, in_all + np.repeat(roots, n_nodes), 0).astype(np.int32)
     return Trees(
-        roots, np.concatenate(feature), at_most_in_float32(np.concatenate(threshold)), in_all, np.concatenate(sizes)
+        roots,
+        np.concatenate(feature),
+        at_most_in_float32(np.concatenate(threshold)),
+        in_all,
+        np.concatenate(sizes),
+        np.concatenate(members).astype(np.int32),
+        np.concatenate(counts).astype(np.int32),
     )
 
 
@@ -104,7 +113,7 @@ def _grown_together(
     """All trees level by level; ``has`` (n_rows, n_classes) is 1 where a row has a class, ``key`` numbers the roots."""
     rows, often = (np.concatenate(each) for each in zip(*different, strict=True))
     node = np.repeat(np.arange(len(different)), [len(each) for each, _ in different])
-    levels = []
+    levels: list[tuple[np.ndarray, ...]] = []
     while len(rows):
         first = np.flatnonzero(np.diff(node, prepend=-1))
         weights = often[:, None] * has[rows]
@@ -112,7 +121,8 @@ def _grown_together(
             codes, rows, often, node, weights, np.add.reduceat(weights, first), np.add.reduceat(often, first)
         )
         column, last, is_cut = level.best_cuts(key, n_tried)
-        on = np.flatnonzero(is_cut[node])
+        in_leaf, on = np.flatnonzero(~is_cut[node]), np.flatnonzero(is_cut[node])
+        leaves = node[in_leaf], rows[in_leaf], often[in_leaf]
         rows, often, node = rows[on], often[on], node[on]
         is_right = codes[column[node], rows] > last[node]
         low, high = np.full(len(key), -np.inf), np.full(len(key), np.inf)
@@ -120,7 +130,8 @@ def _grown_together(
         np.maximum.at(low, node[~is_right], value[~is_right])
         np.minimum.at(high, node[is_right], value[is_right])
         middle = np.where(is_cut, (np.where(is_cut, low, 0) + np.where(is_cut, high, 0)) / 2, 0.0)
-        levels.append((is_cut, np.where(is_cut, column, 0), middle, np.diff(np.append(first, len(level.node)))))
+        sizes = np.diff(np.append(first, len(level.node)))
+        levels.append((is_cut, np.where(is_cut, column, 0), middle, sizes, *leaves))
         child = 2 * (np.cumsum(is_cut) - 1)[node] + is_right
         order = np.argsort(child, kind="stable")
         rows, often, node = rows[order], often[order], child[order]
@@ -179,7 +190,7 @@ class _Level(NamedTuple):
         return node, code, score
 
 
-def _in_order(levels: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]) -> Trees:
+def _in_order(levels: Sequence[tuple[np.ndarray, ...]]) -> Trees:
     """Trees that were grown level by level, node by node from left to right: a left child follows its parent."""
     n_below = [np.ones(len(is_cut), np.int64) for is_cut, *_ in levels]
     for upper in range(len(levels) - 2, -1, -1):
@@ -187,13 +198,18 @@ def _in_order(levels: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     number = roots = np.cumsum(n_below[0]) - n_below[0]
     feature, threshold = np.zeros(n_below[0].sum(), np.int32), np.zeros(n_below[0].sum())
     right, sizes = np.zeros(len(feature), np.int32), np.zeros(len(feature), np.int64)
-    for depth, (is_cut, column, middle, size) in enumerate(levels):
+    leaves = []
+    for depth, (is_cut, column, middle, size, node, rows, often) in enumerate(levels):
         feature[number], threshold[number], sizes[number] = column, middle, size
+        leaves.append((number[node], rows, often))
         if is_cut.any():
             left = number[is_cut] + 1
             right[number[is_cut]] = left + n_below[depth + 1][::2]
             number = np.column_stack([left, right[number[is_cut]]]).ravel()
-    return Trees(roots, feature, at_most_in_float32(threshold), right, sizes)
+    leaf, members, counts = (np.concatenate(each) for each in zip(*leaves, strict=True))
+    order = np.argsort(leaf, kind="stable")
+    members, counts = members[order].astype(np.int32), counts[order].astype(np.int32)
+    return Trees(roots, feature, at_most_in_float32(threshold), right, sizes, members, counts)
 
 
 def leaves_of_trees(
