@@ -14,7 +14,7 @@ import nearsay as ns
 from nearsay.core.arrays import evenly
 from nearsay.core.compiling import forced
 from nearsay.errors import InputError, SavedFileError
-from nearsay.posterior.views import linear_classes, model_beside
+from nearsay.posterior.views import linear_classes, model_beside, tree_growth
 from nearsay.posterior.views.boosted_classes import STEP, STEPS, BoostedClasses
 from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
@@ -97,14 +97,29 @@ def test_a_forest_answers_as_well_as_that_of_scikit_learn(read):
 @settings(max_examples=40, deadline=None)
 def test_values_of_a_column_get_ascending_numbers(values, n_different):
     columns = np.array([[*values, *range(10, 10 + n_different)], [*range(n_different), *values]], np.float32)
-    np.testing.assert_array_equal(codes_of(columns), [reference.codes(column) for column in columns])
+    np.testing.assert_array_equal(codes_of(columns.T), [reference.codes(column) for column in columns])
 
 
 def test_columns_are_numbered_alike_in_blocks():
     """Of 20,000 rows, five columns are numbered at once."""
-    columns = np.random.default_rng(0).normal(size=(7, 20_000)).astype(np.float32)
-    np.testing.assert_array_equal(codes_of(columns)[4:], codes_of(columns[4:]))
+    columns = np.random.default_rng(0).normal(size=(20_000, 7)).astype(np.float32)
+    np.testing.assert_array_equal(codes_of(columns)[4:], codes_of(columns[:, 4:]))
     assert (np.bincount(codes_of(columns)[6], minlength=256) >= 78).all()
+
+
+@pytest.mark.parametrize("compile_all", [False, True])
+def test_equal_rows_of_many_columns_are_not_compared_column_by_column(compile_all, monkeypatch):
+    """Nothing divides them; otherwise every node of theirs would look at 20,000 columns."""
+    looked = []
+    monkeypatch.setattr(tree_growth._Level, "_cuts", lambda *given: looked.append(given))
+    columns = np.tile(np.arange(20_000, dtype=np.float32), (30, 1))
+    with forced(compile_all):
+        trees = tree_growth.grow_trees(
+            columns, [(np.arange(30), np.ones(30, np.int64))], np.arange(31), np.arange(30) % 2, [1]
+        )
+    assert len(trees.right) == 1
+    assert trees.members.tolist() == list(range(30))
+    assert not looked
 
 
 @pytest.mark.parametrize(("n_rows", "n_columns", "n_classes"), [(40, 5, 3), (300, 9, 2), (300, 1, 12)])
@@ -114,6 +129,7 @@ def test_trees_are_the_same_compiled_and_in_python_and_those_of_the_reference(n_
     X = rng.normal(size=(n_rows, n_columns))
     X[:, 2::3] = rng.integers(0, 3, X[:, 2::3].shape)
     X[:, 4::9] = 1.0
+    X[1:6] = X[0]  # equal rows of several classes
     y = (X[:, 0] > 0) + rng.integers(0, n_classes, n_rows)
     grown = []
     for compile_all in (False, True):

@@ -65,13 +65,14 @@ def best_cut(code, order, n, weights, begins, ends, classes, total, left, square
 
 @compiled
 def grow_tree(  # type: ignore[no-untyped-def]
-    columns, codes, rows, often, starts, classes, n_classes, n_tried, key, feature, threshold, right, size
+    columns, codes, kind, rows, often, starts, classes, n_classes, n_tried, key, feature, threshold, right, size
 ):
     """Grow one tree until the rows of every leaf are alike; gives the number of its nodes.
 
     The left child of a node is the next node; a leaf has 0 for its right one.
 
-    columns, codes : (n_columns, n_rows) float32 and uint8, the values, and numbers that ascend with them.
+    columns, codes : (n_rows, n_columns) float32 and (n_columns, n_rows) uint8, values and numbers ascending with them.
+    kind : (n_rows,) uint32, the same for rows of the same codes.
     rows : (n_drawn,) uint32, the rows to grow it from, which are reordered; ``often`` (n_rows,) how often each counts.
     starts, classes : the classes of row i are ``classes[starts[i] : starts[i + 1]]``, below ``n_classes``.
     n_tried, key : how many columns each node looks at, and the number of the root, which says at which.
@@ -104,16 +105,19 @@ def grow_tree(  # type: ignore[no-untyped-def]
             weight += weights[i]
             for at in range(begins[i], ends[i]):
                 total[classes[at]] += weights[i]
+        is_mixed = False
         for i in range(end - first):
+            is_mixed = is_mixed or kind[rows[first + i]] != kind[rows[first]]
             for at in range(begins[i], ends[i]):
                 n_classes_met += weights[i]
                 squares += weights[i] * total[classes[at]]
+        is_mixed = is_mixed and squares < weight * n_classes_met
         best, column, last = -1.0, 0, 0
         # Columns are looked at in steps from one on; a step that shares no divisor with their number meets them all.
         each, step, n_looked = key * n_columns // PRIME, 1 + key * DRAW % PRIME * (n_columns - 1) // PRIME, 0
         while not is_coprime(step, n_columns):
             step += 1
-        while squares < weight * n_classes_met and n_looked < n_columns and (n_looked < n_tried or best < 0):
+        while is_mixed and n_looked < n_columns and (n_looked < n_tried or best < 0):
             each = (each + step) % n_columns
             n_looked += 1
             is_alike = True
@@ -136,7 +140,7 @@ def grow_tree(  # type: ignore[no-untyped-def]
         middle, n_moved, low, high = first, 0, -np.inf, np.inf
         for i in range(first, end):
             row = rows[i]
-            value = np.float64(columns[column, row])
+            value = np.float64(columns[row, column])
             if codes[column, row] <= last:
                 rows[middle] = row
                 middle += 1

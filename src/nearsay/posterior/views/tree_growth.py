@@ -21,8 +21,9 @@ from nearsay.errors import InputError
 from nearsay.posterior.views.forest_kernels import DRAW, LEFT, N_CODES, PRIME, RIGHT, find_leaves, grow_tree
 
 # Nanoseconds that numpy takes to grow trees, for each row, column looked at and doubling of the rows, and more for each
-# class; and to find leaves, for each row, tree and doubling of the nodes.
-GROWING_STEP, CLASS_STEP, FINDING_STEP = 400, 20, 60
+# class, and for each column: some nodes may have to look at all. And to find leaves, for each row, tree and doubling of
+# the nodes.
+GROWING_STEP, CLASS_STEP, COLUMN_STEP, FINDING_STEP = 400, 20, 100_000, 60
 # A thread finds the leaves of so many rows at a time.
 ROWS_AT_ONCE = 1024
 
@@ -64,17 +65,20 @@ def grow_trees(
     starts, classes : the classes of row i are ``classes[starts[i] : starts[i + 1]]``, each once.
     seeds : for each tree, a number that says which columns its nodes look at.
     """
-    values = np.ascontiguousarray(columns.T)
-    codes, starts, classes = codes_of(values), starts.astype(np.int64), classes.astype(np.uint32)
-    n_classes, n_tried = int(classes.max(initial=0)) + 1, max(1, int(np.sqrt(len(values))))
+    columns = np.ascontiguousarray(columns)
+    codes, starts, classes = codes_of(columns), starts.astype(np.int64), classes.astype(np.uint32)
+    n_classes, n_tried = int(classes.max(initial=0)) + 1, max(1, int(np.sqrt(len(codes))))
+    # Rows of one number have the same codes: no column divides them.
+    twins = np.ascontiguousarray(codes.T).view(np.dtype((np.void, len(codes)))).ravel()
+    kind = np.unique(twins, return_inverse=True)[1].astype(np.uint32)
     n_drawn = sum(len(rows) for rows, _ in different)
     steps = n_drawn * n_tried * float(np.log2(1 + n_drawn / len(different)))
-    cost = (GROWING_STEP + CLASS_STEP * n_classes) * steps
+    cost = (GROWING_STEP + CLASS_STEP * n_classes) * steps + COLUMN_STEP * len(codes)
     if not worth_compiling(cost):
         done_without(cost)
         has = np.zeros((len(columns), n_classes), np.int64)
         has[np.repeat(np.arange(len(columns)), np.diff(starts)), classes] = 1
-        return _grown_together(values, codes, different, has, n_tried, np.array(seeds) % PRIME)
+        return _grown_together(columns, codes, kind, different, has, n_tried, np.array(seeds) % PRIME)
 
     def grown(tree: int) -> tuple[np.ndarray, ...]:
         rows, counts = different[tree]
@@ -83,7 +87,7 @@ def grow_trees(
         room = 2 * len(rows)
         nodes = np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32), np.empty(room, np.int64)
         key, drawn = seeds[tree] % PRIME, rows.astype(np.uint32)
-        n = grow_tree(values, codes, drawn, often, starts, classes, n_classes, n_tried, key, *nodes)
+        n = grow_tree(columns, codes, kind, drawn, often, starts, classes, n_classes, n_tried, key, *nodes)
         return drawn, often[drawn], *(each[:n] for each in nodes)
 
     members, counts, feature, threshold, right, sizes = zip(*in_parallel(grown, range(len(different))), strict=True)
@@ -103,8 +107,9 @@ def grow_trees(
 
 
 def _grown_together(
-    values: np.ndarray,
+    columns: np.ndarray,
     codes: np.ndarray,
+    kind: np.ndarray,
     different: Sequence[tuple[np.ndarray, np.ndarray]],
     has: np.ndarray,
     n_tried: int,
@@ -120,13 +125,14 @@ def _grown_together(
         level = _Level(
             codes, rows, often, node, weights, np.add.reduceat(weights, first), np.add.reduceat(often, first)
         )
-        column, last, is_cut = level.best_cuts(key, n_tried)
+        is_equal = np.minimum.reduceat(kind[rows], first) == np.maximum.reduceat(kind[rows], first)
+        column, last, is_cut = level.best_cuts(key, n_tried, is_equal)
         in_leaf, on = np.flatnonzero(~is_cut[node]), np.flatnonzero(is_cut[node])
         leaves = node[in_leaf], rows[in_leaf], often[in_leaf]
         rows, often, node = rows[on], often[on], node[on]
         is_right = codes[column[node], rows] > last[node]
         low, high = np.full(len(key), -np.inf), np.full(len(key), np.inf)
-        value = values[column[node], rows].astype(np.float64)
+        value = columns[rows, column[node]].astype(np.float64)
         np.maximum.at(low, node[~is_right], value[~is_right])
         np.minimum.at(high, node[is_right], value[is_right])
         middle = np.where(is_cut, (np.where(is_cut, low, 0) + np.where(is_cut, high, 0)) / 2, 0.0)
@@ -150,10 +156,15 @@ class _Level(NamedTuple):
     total: np.ndarray  # the same of each node
     weight: np.ndarray
 
-    def best_cuts(self, key: np.ndarray, n_tried: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For every node the column that it is cut by, the last code on the left, and whether it is cut at all."""
+    def best_cuts(
+        self, key: np.ndarray, n_tried: int, is_equal: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For every node the column that it is cut by, the last code on the left, and whether it is cut at all.
+
+        ``is_equal`` says where the rows are equal in all columns.
+        """
         n_columns = len(self.codes)
-        is_mixed = (self.total**2).sum(axis=1) < self.weight * self.total.sum(axis=1)
+        is_mixed = ~is_equal & ((self.total**2).sum(axis=1) < self.weight * self.total.sum(axis=1))
         each, step = key * n_columns // PRIME, 1 + key * DRAW % PRIME * (n_columns - 1) // PRIME
         while (shared := np.gcd(step, n_columns) > 1).any():
             step += shared
@@ -252,15 +263,17 @@ def _leaves_level_by_level(
     return nodes
 
 
-def codes_of(values: np.ndarray) -> np.ndarray:
+def codes_of(columns: np.ndarray) -> np.ndarray:
     """Numbers from 0 to 255 that ascend with the values of each column: (n_columns, n_rows) uint8.
 
     Up to 256 different values are all told apart; of more, about as many rows share each number.
     """
-    codes, n_rows = np.empty(values.shape, np.uint8), values.shape[1]
-    for part in row_blocks(len(values), row_bytes=40 * n_rows):
-        order = np.argsort(values[part], axis=1)
-        ascending = np.take_along_axis(values[part], order, axis=1)
+    n_rows, n_columns = columns.shape
+    codes = np.empty((n_columns, n_rows), np.uint8)
+    for part in row_blocks(n_columns, row_bytes=40 * n_rows):
+        values = np.ascontiguousarray(columns[:, part].T)
+        order = np.argsort(values, axis=1)
+        ascending = np.take_along_axis(values, order, axis=1)
         is_new = np.zeros(ascending.shape, np.bool_)
         is_new[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
         number = np.cumsum(is_new, axis=1)
