@@ -119,6 +119,20 @@ def test_whole_groups_are_held_out(tmp_path):
         assert "25% of all groups" in evaluate(collection, holdout=0.25)["how"]
 
 
+def test_whole_groups_are_held_out_beside_items_for_validation(tmp_path):
+    X, y, who = patients()
+    fresh, truth, _ = patients(20, seed=3, each=1)
+    with made(tmp_path / "c", X, y, who) as collection:
+        names = [f"v{row}" for row in range(len(fresh))]
+        collection.add(names, fresh, truth.tolist())
+        collection.learn(**VOTES, validation=names)
+        held = rows_held_out(collection.state(), 0.25, 0)
+        ours = held[held < len(X)]
+        assert 0 < len(ours) < len(held) <= 0.25 * (len(X) + len(fresh))
+        assert not set(who[ours]) & set(np.delete(who, ours))
+        assert "25% of all groups" in evaluate(collection, holdout=0.25)["how"]
+
+
 def test_validation_items_are_what_is_learned_from(tmp_path):
     X, y, who = patients()
     fresh, truth, _ = patients(80, seed=3, each=1)

@@ -183,7 +183,8 @@ def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: in
     without = _without(collection, state, held)
     held, n_left_out = _sample(state, held, most_bytes)
     n_rest = int(np.count_nonzero(without.voting.votes))
-    of_what = "every class" if state.views.groups is None else "all groups"
+    is_grouped = _groups_of_several(state, np.flatnonzero(state.voting.votes)) is not None
+    of_what = "all groups" if is_grouped else "every class"
     how = (
         f"Held out: {len(held):,} items, {share:.0%} of {of_what}, were answered by the other {n_rest:,},"
         f" from which everything was learned again (seed {seed})."
@@ -223,8 +224,9 @@ def rows_held_out(state: CollectionState, share: float, seed: int) -> np.ndarray
     labels = state.voting.labels[rows]
     if not isinstance(share, int | float) or not 0 < share < 1:
         raise InputError(f"The share to hold out must lie between 0 and 1; got {share!r}.")
-    if state.views.groups is not None and (state.views.groups[rows] != FRESH).all():
-        of_groups = held_out_rows(labels, share, np.random.RandomState(seed), state.views.groups[rows])
+    groups = _groups_of_several(state, rows)
+    if groups is not None:
+        of_groups = held_out_rows(labels, share, np.random.RandomState(seed), groups)
         if not of_groups.any():
             raise InputError("No group can be held out: a class would be empty, or more items held out than asked for.")
         return np.asarray(rows[of_groups])
@@ -240,6 +242,15 @@ def rows_held_out(state: CollectionState, share: float, seed: int) -> np.ndarray
             " is answered by all others."
         )
     return held
+
+
+def _groups_of_several(state: CollectionState, rows: np.ndarray) -> np.ndarray | None:
+    """The group of each of these rows, one of its own where it is for validation; None if no two are together."""
+    if state.views.groups is None:
+        return None
+    groups: np.ndarray = state.views.groups[rows]
+    groups = np.where(groups == FRESH, len(state.views.groups) + np.arange(len(rows)), groups)
+    return groups if len(np.unique(groups)) < len(groups) else None
 
 
 def brought(collection: LiveCollection, source: Any) -> KnownItems:
