@@ -11,6 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
+from nearsay.annotate.scorers.keyword_forest import KeywordForest
 from nearsay.core.arrays import evenly
 from nearsay.core.compiling import forced
 from nearsay.errors import InputError, SavedFileError
@@ -105,6 +106,38 @@ def test_columns_are_numbered_alike_in_blocks():
     columns = np.random.default_rng(0).normal(size=(20_000, 7)).astype(np.float32)
     np.testing.assert_array_equal(codes_of(columns)[4:], codes_of(columns[:, 4:]))
     assert (np.bincount(codes_of(columns)[6], minlength=256) >= 78).all()
+
+
+HARD_ROWS = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "lattice": lambda rng, shape: rng.integers(0, 3, shape).astype(float),
+    "lognormal, sigma 8": lambda rng, shape: np.exp(rng.normal(0, 8, shape)),
+    "scale 1e-100": lambda rng, shape: 1e-100 * rng.normal(size=shape),
+    "scale 1e100": lambda rng, shape: 1e100 * rng.normal(size=shape),
+    "each four times": lambda rng, shape: np.repeat(rng.normal(size=shape), 4, axis=0)[: shape[0]],
+    "all equal": lambda _, shape: np.ones(shape),
+}
+
+
+@pytest.mark.parametrize("family", HARD_ROWS)
+@pytest.mark.parametrize("shape", [(2, 1), (3, 4), (60, 9), (256, 2), (257, 3), (400, 30)])
+def test_trees_of_hard_rows_are_the_same_both_ways(family, shape):
+    """Also run with bounds checked, by ``test_hard_rows.py``."""
+    rng = np.random.default_rng(0)
+    X, y = HARD_ROWS[family](rng, shape), rng.integers(0, 40, shape[0])
+    y[:2] = 0, 1
+    grown = []
+    for compile_all in (False, True):
+        with forced(compile_all):
+            forest = ForestClasses(n_trees=4).fit(X, y, np.arange(len(X)) // 7 if shape == (60, 9) else None)
+            words = KeywordForest(n_trees=3).fit(X, np.eye(3, dtype=int)[y % 3] | np.eye(3, dtype=int)[y % 2])
+        grown.append([forest, forest.predict_proba(X, np.arange(len(X))), words.scores(X)])
+    (one, past, scores), (other, *answers) = grown
+    for name in ("_feature", "_threshold", "_right", "_starts", "_members", "_counts"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    np.testing.assert_array_equal(past, answers[0])
+    np.testing.assert_array_equal(scores, answers[1])
+    np.testing.assert_allclose(past.sum(axis=1), 1)
 
 
 @pytest.mark.parametrize("compile_all", [False, True])
