@@ -170,11 +170,11 @@ class _Level(NamedTuple):
             step += shared
         best, column, last = np.full(len(key), -1.0), np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
         for n_looked in range(n_columns):
-            looks = is_mixed & ((n_looked < n_tried) | (best < 0))
-            if not looks.any():
+            goes_on = is_mixed & ((n_looked < n_tried) | (best < 0))
+            if not goes_on.any():
                 break
             each = (each + step) % n_columns
-            node, code, score = self._cuts(each, np.flatnonzero(looks[self.node]))
+            node, code, score = self._cuts(each, np.flatnonzero(goes_on[self.node]))
             order = np.lexsort((-score, node))  # the first of equal scores stays first
             tops = order[np.diff(node[order], prepend=-1) > 0]
             tops = tops[score[tops] > best[node[tops]]]
