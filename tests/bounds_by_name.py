@@ -62,3 +62,11 @@ def test_leaves_may_be_listed_in_another_order_than_classes():
     hedged = ns.HedgedClassifier(ns.NeighborClassifier(3), taxonomy=trees)
     names = hedged.fit(ROWS, np.array(["ash", "oak", "elm"])[LABELS]).predict(ROWS)
     assert set(names) <= {"ash", "oak", "elm", "broad", "tree"}
+
+
+def test_sets_of_nodes_are_found():
+    trees = ns.Taxonomy.from_nested({"tree": {"oak": {}, "broad": ["elm", "ash"]}})
+    known = ns.NeighborClassifier(3, posterior="proportional")
+    sets = ns.ConformalClassifier(known, coverage=0.8, taxonomy=trees, max_nodes=2)
+    names = np.array(["ash", "oak", "elm"])[LABELS]
+    assert sets.fit(ROWS, names).predict_set(ROWS).any()
