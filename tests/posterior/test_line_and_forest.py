@@ -28,7 +28,7 @@ from nearsay.posterior.views.model_beside import (
     ModelBeside,
     companion_models,
 )
-from nearsay.posterior.views.tree_growth import at_most_in_float32, codes_of
+from nearsay.posterior.views.tree_growth import at_most_in_float32, codes_of, leaves_of_trees
 from tests.reference import forest as reference
 
 WHOLE_FORESTS = True
@@ -370,6 +370,39 @@ def test_a_saved_forest_whose_trees_never_end_is_refused(tmp_path):
     ns.save(clf, tmp_path / "circle.nearsay")
     with pytest.raises(SavedFileError, match="its own ancestor"):
         ns.load(tmp_path / "circle.nearsay")
+
+
+@pytest.mark.parametrize("make", [ForestClasses, BoostedClasses])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [("_feature", "column -1000000000"), ("_roots", "no trees")],
+)
+def test_saved_trees_that_lead_out_of_their_arrays_are_refused(tmp_path, make, wrong, message):
+    X, y = load_iris(return_X_y=True)
+    model = make().fit(X, y)
+    if wrong == "_feature":
+        model._feature[0] = -(10**9)
+    else:
+        model._roots = model._roots[:0]
+    ns.save(model, tmp_path / "model.nearsay")
+    with pytest.raises(SavedFileError, match=message):
+        ns.load(tmp_path / "model.nearsay")
+
+
+@pytest.mark.parametrize("compile_all", [False, True])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64, np.int16])
+def test_leaves_are_found_by_numbers_of_any_kind(kind, compile_all):
+    """As a file of somebody else may hold them."""
+    X, y = load_iris(return_X_y=True)
+    forest = ForestClasses(n_trees=3).fit(X, y)
+    columns = forest._columns(X)
+    roots, feature, right = (each.astype(kind) for each in (forest._roots, forest._feature, forest._right))
+    with forced(compile_all):
+        leaves = leaves_of_trees(columns, roots, feature, forest._threshold.astype(np.float16), right)
+    expected = leaves_of_trees(
+        columns, forest._roots, forest._feature, forest._threshold.astype(np.float16), forest._right
+    )
+    np.testing.assert_array_equal(leaves, expected)
 
 
 def test_trees_that_compare_a_column_that_is_not_there_are_refused():

@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.core.parallel import thread_count
-from nearsay.posterior.views.forest import check_that_ways_end
-from nearsay.posterior.views.tree_growth import leaves_of_trees
+from nearsay.posterior.views.tree_growth import check_trees, leaves_of_trees
 
 # A small step a tree. Few leaves tell few columns from each other; of more rows trees may have more of them.
 STEP, STEPS = 0.1, 100
@@ -47,7 +46,7 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
         made = cls.__new__(cls)
         made.__dict__.update(fields)
         if "_right" in fields:
-            check_that_ways_end(made._right)
+            check_trees(made._roots, made._feature, made._right)
         return made
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:

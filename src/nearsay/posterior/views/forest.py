@@ -24,7 +24,7 @@ from nearsay.data.content_order import as_met
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
-from nearsay.posterior.views.tree_growth import grow_trees, leaves_of_trees
+from nearsay.posterior.views.tree_growth import check_trees, grow_trees, leaves_of_trees
 
 # Standardized numbers are compared in float32.
 FARTHEST = 1e30
@@ -66,11 +66,11 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_saved(cls, fields: dict[str, Any]) -> ForestClasses:
-        """From a file; children lie behind their parents there too, so that every way down a tree ends."""
+        """From a file, with what could lead out of its arrays refused."""
         forest: Any = cls.__new__(cls)
         vars(forest).update(fields)
         if "_right" in fields:
-            check_that_ways_end(forest._right)
+            check_trees(forest._roots, forest._feature, forest._right)
             if forest._counts.min(initial=1) < 1:
                 raise InputError("A saved forest has a row that was drawn 0 times.")
         return forest
@@ -125,11 +125,13 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
 
         ``sizes`` are the different rows that reached each node.
         """
+        if self.smallest_split is not None:
+            self._cut_back(self.smallest_split, np.empty((0, len(self._roots)), np.int64), sizes)
+            return
         judged = evenly(self.n_rows, CASES_TO_SPLIT_BY)
         leaves, votes = self._leaves(columns[judged]), 1.0 - self._has_drawn(judged)
-        given = None if self.smallest_split is None else (self.smallest_split,)
         best, least = self, np.inf
-        for smallest in given or SMALLEST_SPLITS:
+        for smallest in SMALLEST_SPLITS:
             trial = copy(best)
             leaves, sizes = trial._cut_back(smallest, leaves, sizes)
             p = trial._proba_at(leaves, votes)[np.arange(len(judged)), self._labels[judged]]
@@ -229,9 +231,3 @@ class ForestClasses(ClassifierMixin, BaseEstimator):
     def _columns(self, X: np.ndarray) -> np.ndarray:
         """As trees compare them."""
         return np.asarray(np.clip(self._standardized(X), -FARTHEST, FARTHEST), np.float32)
-
-
-def check_that_ways_end(right: np.ndarray) -> None:
-    """Refuse saved trees in which a child does not lie behind its parent: a way down might never end."""
-    if not ((right > np.arange(len(right))) | (right == 0)).all():
-        raise InputError("A saved forest has a node that is its own ancestor.")

@@ -241,6 +241,9 @@ def leaves_of_trees(
         done_without(cost)
         return _leaves_level_by_level(columns, roots, feature, threshold, right)
     columns, leaves = np.ascontiguousarray(columns), np.empty((len(columns), len(roots)), np.int64)
+    # Files may hold other kinds of numbers.
+    roots, feature, right = roots.astype(np.int64), feature.astype(np.int32), right.astype(np.int32)
+    threshold = threshold.astype(np.result_type(threshold, np.float32))
 
     def find(part: slice) -> None:
         find_leaves(columns[part], roots, feature, threshold, right, leaves[part])
@@ -261,6 +264,19 @@ def _leaves_level_by_level(
         on = right[node] > 0
         row, tree = row[on], tree[on]
     return nodes
+
+
+def check_trees(roots: np.ndarray, feature: np.ndarray, right: np.ndarray) -> None:
+    """Refuse saved trees that compiled loops would follow for ever, or out of their arrays.
+
+    The largest column is compared with those of the rows, when leaves are found.
+    """
+    if not len(roots):
+        raise InputError("A saved forest has no trees.")
+    if not ((right > np.arange(len(right))) | (right == 0)).all():
+        raise InputError("A saved forest has a node that is its own ancestor.")
+    if feature.min(initial=0) < 0:
+        raise InputError(f"A saved forest compares column {feature.min()}; columns are numbered from 0.")
 
 
 def codes_of(columns: np.ndarray) -> np.ndarray:
