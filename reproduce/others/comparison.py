@@ -187,7 +187,7 @@ def _notes(rows: Sequence[Measured], left_out: Sequence[str], *, raw: bool) -> l
     if any(row["earlier"] for row in rows):
         notes.append("Figures and seconds of peers come from an earlier run.")
     if left_out:
-        notes.append(f"Left out, since they have more classes than half the rows: {', '.join(left_out)}.")
+        notes.append(f"Left out, since they have more classes than a third of the rows: {', '.join(left_out)}.")
     return notes
 
 

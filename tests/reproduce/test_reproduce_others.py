@@ -40,10 +40,10 @@ def test_a_split_holds_out_its_share_of_every_class_and_standardizes_by_the_othe
     assert sorted(map(tuple, [*raw.X, *raw.Q])) == sorted(map(tuple, rows.X))
 
 
-def test_rows_to_learn_from_are_cut_to_at_most_so_many_with_two_of_every_class():
+def test_rows_to_learn_from_are_cut_to_at_most_so_many_with_three_of_every_class():
     rows = load_dataset("wine")
-    cut, whole = next(splits(rows, 1, most_rows=6)), next(splits(rows, 1))
-    assert np.bincount(cut.y).tolist() == [2, 2, 2]
+    cut, whole = next(splits(rows, 1, most_rows=9)), next(splits(rows, 1))
+    assert np.bincount(cut.y).tolist() == [3, 3, 3]
     np.testing.assert_array_equal(cut.truth, whole.truth)
     raw_cut, raw_whole = next(splits(rows, 1, raw=True, most_rows=50)), next(splits(rows, 1, raw=True))
     assert len(raw_cut.X) == 50
@@ -52,9 +52,9 @@ def test_rows_to_learn_from_are_cut_to_at_most_so_many_with_two_of_every_class()
 
 
 def test_a_data_set_of_too_many_classes_for_so_few_rows_is_left_out(few_peers):
-    result = comparison.run(sets=["wine"], n_splits=1, most_rows=5, only="peers")
+    result = comparison.run(sets=["wine"], n_splits=1, most_rows=8, only="peers")
     assert result["rows"] == []
-    assert result["notes"][-1] == "Left out, since they have more classes than half the rows: wine."
+    assert result["notes"][-1] == "Left out, since they have more classes than a third of the rows: wine."
 
 
 def test_rows_that_lack_a_feature_group_are_left_out(monkeypatch):
@@ -77,6 +77,14 @@ def test_every_peer_answers_about_classes_that_have_fewer_rows_than_there_are_fo
     assert (p.argmax(axis=1) == y).mean() > 0.9
 
 
+def test_peers_learn_from_as_few_rows_as_the_targets_ask():
+    rows = load_dataset("digits")
+    part = next(splits(rows, 1, most_rows=60))
+    for name in ("k-NN, isotonic", "gradient boosting"):
+        assert 0 < comparison.ask_peer(name, part)["accuracy"] < 1
+    assert PEERS["k-NN, isotonic"].choose(part.X, part.y)["n_neighbors"] < 60 * 4 / 9
+
+
 def test_settings_are_those_with_the_smallest_log_loss_over_the_folds():
     rng = np.random.default_rng(1)
     y = np.repeat([0, 1], 30)
@@ -84,7 +92,7 @@ def test_settings_are_those_with_the_smallest_log_loss_over_the_folds():
     peer = PEERS["k-NN"]
     losses = {}
     for k in peer.grid["n_neighbors"]:
-        for pseudo in peer.grid["pseudo_votes"] if k <= 30 else ():
+        for pseudo in peer.grid["pseudo_votes"] if k < 60 * 4 / 9 else ():
             of_folds = []
             for train, asked in Folds().split(X, y):
                 p = SmoothedNeighbors(k, pseudo_votes=pseudo).fit(X[train], y[train]).predict_proba(X[asked])
