@@ -40,6 +40,11 @@ def written(X: np.ndarray, cuts: list[int], folder: str) -> list[str]:
     return files
 
 
+def written_at(work: Path) -> dict[str, int]:
+    """When the answers in a work folder were written."""
+    return {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+
+
 @st.composite
 def collections(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
     """Few rows of small whole numbers, their classes, where they are cut, and which are removed."""
@@ -389,23 +394,20 @@ def test_after_an_interruption_no_shard_is_searched_again(tmp_path):
         if done == 3:
             raise KeyboardInterrupt
 
-    def written_at() -> dict[str, int]:
-        return {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
-
     with pytest.raises(KeyboardInterrupt):
         ShardedIndex(work_folder=work, on_progress=interrupt).fit(files).query(X, 4)
-    kept = written_at()
+    kept = written_at(work)
     assert len(kept) == 3
     again = ShardedIndex(work_folder=work).fit(files)
     same(again.query(X, 4), ns.nearest(X, X, 4))
-    answers = written_at()
+    answers = written_at(work)
     assert len(answers) == 6
     assert kept.items() <= answers.items()
     same(again.query(X, 4), ns.nearest(X, X, 4))
-    assert written_at() == answers
+    assert written_at(work) == answers
     again.query(X, 3)
     again.query(X + 1, 4)
-    assert len(written_at()) == 18
+    assert len(written_at(work)) == 18
 
 
 def test_an_answer_that_is_damaged_is_found_again_and_one_of_a_changed_shard_is_not_taken(tmp_path):
