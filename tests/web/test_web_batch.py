@@ -144,7 +144,7 @@ def test_each_bad_file_is_named_with_the_reason_and_the_others_are_labeled(page,
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(page):
     _, waiting = labeled(page, [("large.png", png_that_claims(8000, 8000))])
-    assert "50,000,000" in waiting["batch"]["problems"][0]["reason"]
+    assert "at most 50 million" in waiting["batch"]["problems"][0]["reason"]
 
 
 def test_too_many_files_and_none_are_refused(page, album):
