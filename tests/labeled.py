@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from tests.reference import neighbors as reference
@@ -40,6 +41,16 @@ def queries_for(X: np.ndarray) -> np.ndarray:
 def letters_apart(a: str, b: str) -> float:
     """How many letters differ: a distance of things that are not vectors."""
     return sum(x != y for x, y in zip(a.ljust(8), b.ljust(8), strict=True))
+
+
+class Counting(Euclidean):
+    """Euclidean distance that counts the pairs of a query and a candidate that it measures."""
+
+    n_measured = 0
+
+    def measure(self, Q: Any, X: Any, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        self.n_measured += np.count_nonzero(candidates >= 0)
+        super().measure(Q, X, candidates, first, out)
 
 
 def count_searches(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:

@@ -27,6 +27,7 @@ from nearsay.web.app import make_app  # noqa: E402
 from nearsay.web.openapi import ERROR  # noqa: E402
 from nearsay.web.parameters import PageRoute  # noqa: E402
 from nearsay.web.schema import check  # noqa: E402
+from nearsay.web.server.gate import LIMITS  # noqa: E402
 
 TOKEN = "a-token-of-the-tests"
 CHROMIUM = Path("/usr/bin/chromium")
@@ -99,18 +100,20 @@ class CheckingClient(TestClient):
         return answer
 
 
-def client_of(collection, token=TOKEN, **options):
+def client_of(collection, token=TOKEN, *, limits=LIMITS, **options):
     """A client that has the token."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    return CheckingClient(make_app(collection, token), base_url="http://localhost", headers=headers, **options)
+    app = make_app(collection, token, limits=limits)
+    return CheckingClient(app, base_url="http://localhost", headers=headers, **options)
 
 
 @contextmanager
-def served(collection, token=TOKEN):
+def served(collection, token=TOKEN, *, app=None):
     """The address of a real server."""
     config = uvicorn.Config(
-        make_app(collection, token), host="127.0.0.1", port=0, log_level="critical", access_log=False, lifespan="off"
-    )
+        app or make_app(collection, token), host="127.0.0.1", port=0, log_level="critical", access_log=False,
+        lifespan="off",
+    )  # fmt: skip
     server = uvicorn.Server(config)
     socket = listening()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)

@@ -22,8 +22,7 @@ from nearsay.errors import InputError, NearsayError, NotSure, require
 # Questions of one request; the server takes no more.
 AT_ONCE = 1000
 CHANGED_AT_ONCE = 10_000
-# Seconds between two questions whether something is ready, and before the first retry; the latter doubles.
-POLL, FIRST_PAUSE = 0.2, 0.2
+POLL = 0.2  # seconds between two questions whether something is ready
 
 
 class ServerError(NearsayError):
@@ -56,6 +55,8 @@ class RemoteCollection:
     retries : how often a request is tried again.
     transport : optional; of httpx: for proxies, certificates and tests.
     """
+
+    first_pause = 0.2  # seconds before the first retry; each next one is twice as long
 
     def __init__(
         self,
@@ -287,7 +288,7 @@ class RemoteCollection:
 
     def _send(self, method: str, path: str, *, safe: bool = False, **content: Any) -> dict[str, Any]:
         """The answer to a request, tried again where that does no harm."""
-        pause = FIRST_PAUSE
+        pause = self.first_pause
         for left in range(self.retries, -1, -1):
             try:
                 answer = self._client.request(method, f"{path}.json", **content)

@@ -97,10 +97,10 @@ def test_weights_that_are_none_are_refused_in_words(weights, words):
 
 
 @pytest.mark.parametrize("kept", [1, 40, 10**6])
-def test_rows_among_themselves_are_as_far_as_queries_are_however_many_are_kept(kept, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.DISTANCES_KEPT", kept)
+def test_rows_among_themselves_are_as_far_as_queries_are_however_many_are_kept(kept):
     X = np.random.default_rng(0).integers(0, 3, (19, 4)).astype(float)
     joint = JointNeighbors({"a": (slice(0, 2), "manhattan"), "b": slice(2, 4)}).fit(X)
+    joint._index.distance.held.distances_kept = kept
     distances = joint.distances(X)
     np.testing.assert_array_equal(joint.distances(), distances)
     table = joint.leave_one_out(5)

@@ -21,6 +21,7 @@ from nearsay.core.growing_array import GrowingArray
 from nearsay.core.parallel import _blas, in_parallel, one_blas_thread, thread_count
 from nearsay.errors import InputError
 from nearsay.search.approximate import ApproximateSearch
+from nearsay.search.exact import ExactSearch
 from nearsay.search.screening.screen import ScreenLimits
 
 SECONDS = float(os.environ.get("NEARSAY_SOAK", "0.5"))
@@ -107,12 +108,11 @@ def test_every_answer_is_that_of_some_version(search, batch):
 
 
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_every_approximate_answer_names_rows_of_one_version(kind, monkeypatch):
+def test_every_approximate_answer_names_rows_of_one_version(kind):
     pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
-    monkeypatch.setattr("nearsay.search.static_index.LATE_ROOM", 64)  # so that structures grow and are built anew often
-    monkeypatch.setattr("nearsay.search.static_index.REMOVED_ROOM", 64)
     rows = np.random.default_rng(0).normal(size=(6000, N_COLUMNS))
     index = ns.NeighborIndex(search=ApproximateSearch(kind=kind, recall=0.9)).fit(rows[:2100])
+    index.search_.late_room = index.search_.removed_room = 64  # so that structures grow and are built anew often
     history, answers = ask_and_change(index, rows, 2100, batch=20)
     assert len(history.versions) > 3
     hits = []
@@ -151,7 +151,8 @@ def small_index(search: str, n: int) -> tuple[ns.NeighborIndex, np.ndarray]:
     if search in ("hnsw", "ivf"):
         pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
     X = np.random.default_rng(0).normal(size=(n + 400, 3))
-    return ns.NeighborIndex(search=search).fit(X[:n]), X
+    backend = ExactSearch(limits=ScreenLimits(few_products=0)) if search == "exact" else search
+    return ns.NeighborIndex(search=backend).fit(X[:n]), X
 
 
 def told(index: ns.NeighborIndex, Q: np.ndarray) -> list:
@@ -160,11 +161,10 @@ def told(index: ns.NeighborIndex, Q: np.ndarray) -> list:
 
 @pytest.mark.parametrize("change", ["add", "remove", "add many"])
 @pytest.mark.parametrize("search", BACKENDS)
-def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, change, monkeypatch):
-    monkeypatch.setattr("nearsay.search.static_index.LATE_ROOM", 10)
-    monkeypatch.setattr("nearsay.search.exact.LIMITS", ScreenLimits(few_products=0))
+def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, change):
     n = 2050 if search in ("hnsw", "ivf") else 300
     index, X = small_index(search, n)
+    index.search_.late_room = 10
     index.add(X[n : n + 5])
     Q = X[n + 5 : n + 8]
     before, seen = told(index, Q), []
@@ -182,8 +182,7 @@ def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, 
 
 @pytest.mark.parametrize("n_queries", [3, 40])
 @pytest.mark.parametrize("search", BACKENDS)
-def test_a_change_in_the_middle_of_a_search_does_not_show_in_half(search, n_queries, monkeypatch):
-    monkeypatch.setattr("nearsay.search.exact.LIMITS", ScreenLimits(few_products=0))
+def test_a_change_in_the_middle_of_a_search_does_not_show_in_half(search, n_queries):
     n = 2050 if search in ("hnsw", "ivf") else 1200
     index, X = small_index(search, n)
     Q, answer = X[n : n + n_queries], []

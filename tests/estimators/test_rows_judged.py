@@ -9,6 +9,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.posterior import past_cases
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 
@@ -20,25 +21,26 @@ def blobs(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
     return centers[y] * 2 + rng.normal(size=(n, 3)), y
 
 
-@pytest.fixture
-def few_judged(monkeypatch):
-    """Tables of past cases of about a third of 900 rows."""
-    monkeypatch.setattr(past_cases, "TABLE_BYTES", 300 * (16 * 5 + 8 * (2 * 4 + 2 * 4 + 1)))
+def judging(posterior: str, most: int) -> Posterior:
+    """The posterior of this name, which is taught by so many rows."""
+    made = POSTERIORS[posterior]()
+    if made.needs_past_cases:
+        made.max_past_cases = most
+    return made
 
 
-def test_all_rows_are_judged_while_their_table_fits(monkeypatch):
-    line = 16 * 5 + 8 * (2 * 10 + 2 * 10 + 1)
-    monkeypatch.setattr(past_cases, "TABLE_BYTES", 1000 * line)
-    assert rows_judged(1000, 5, (1, 4), n_classes=10) is None
-    assert len(rows_judged(1001, 5, (1, 4), n_classes=10)) == 1000
-    assert len(rows_judged(1001, 5, (1, 4), n_classes=10, n_groups=2)) == 500
-    assert rows_judged(1001, 5, None, n_classes=10) is None
+def test_all_rows_are_judged_while_their_table_fits():
+    known = {"n_classes": 10, "table_bytes": 1000 * (16 * 5 + 8 * (2 * 10 + 2 * 10 + 1))}
+    assert rows_judged(1000, 5, (1, 4), **known) is None
+    assert len(rows_judged(1001, 5, (1, 4), **known)) == 1000
+    assert len(rows_judged(1001, 5, (1, 4), **known, n_groups=2)) == 500
+    assert rows_judged(1001, 5, None, **known) is None
 
 
 @pytest.mark.parametrize("period", [2, 3, 5, 10])
-def test_rows_that_are_judged_are_of_all_classes_however_these_alternate(period, few_judged):
+def test_rows_that_are_judged_are_of_all_classes_however_these_alternate(period):
     labels = np.arange(900) % period
-    rows = rows_judged(900, 5, (1, 4), n_classes=4)
+    rows = rows_judged(900, 5, (1, 4), n_classes=4, max_past_cases=300)
     assert (np.diff(rows) > 0).all()
     assert np.bincount(labels[rows]).min() > 0.6 * len(rows) / period
 
@@ -91,20 +93,19 @@ def test_every_row_is_judged_or_not():
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)
-def test_what_is_learned_from_some_rows_is_nearly_what_is_learned_from_all(posterior, monkeypatch):
+def test_what_is_learned_from_some_rows_is_nearly_what_is_learned_from_all(posterior):
     X, y = blobs(900, 4)
     Q, truth = blobs(400, 4, seed=1)
     whole = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
-    monkeypatch.setattr(past_cases, "TABLE_BYTES", 450 * (16 * 5 + 8 * (2 * 4 + 2 * 4 + 1)))
-    part = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+    part = ns.NeighborClassifier(5, posterior=judging(posterior, 450)).fit(X, y)
     lost = [-np.log(clf.predict_proba(Q)[np.arange(400), truth]).mean() for clf in (whole, part)]
     assert abs(lost[1] - lost[0]) < 0.05
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)
-def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(posterior, few_judged):
+def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(posterior):
     X, y = blobs(900, 4)
-    clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+    clf = ns.NeighborClassifier(5, posterior=judging(posterior, 300)).fit(X, y)
     p = clf.leave_one_out_proba()
     np.testing.assert_allclose(p.sum(axis=1), 1)
     members = clf.model_.members
@@ -121,20 +122,22 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     )
 
 
-def test_groups_are_judged_on_the_same_rows(few_judged):
+def test_groups_are_judged_on_the_same_rows():
     X, y = blobs(900, 4)
     X[::7, 2] = np.nan  # a group that some rows lack
     groups = {"first": slice(0, 2), "last": [2]}
     for posterior in ("pooled", "rank&votesplit", "proportional"):
-        clf = ns.FusedClassifier(groups, estimator=ns.NeighborClassifier(5, posterior=posterior)).fit(X, y)
-        p = clf.leave_one_out_proba()
+        clf = ns.FusedClassifier(groups, estimator=ns.NeighborClassifier(5, posterior=judging(posterior, 300)))
+        p = clf.fit(X, y).leave_one_out_proba()
         assert p.shape == (900, 4)
         np.testing.assert_allclose(p.sum(axis=1), 1)
         assert (p.argmax(axis=1) == y).mean() > 0.5
 
 
-def test_a_posterior_that_knows_nothing_of_rows_is_taught_by_all(few_judged):
+def test_a_posterior_that_knows_nothing_of_rows_is_taught_by_all():
     class Counting:
+        max_past_cases = 300
+
         def fit(self, table, labels, n_classes):
             self.n_cases, self.n_classes = len(table), n_classes
             return self
@@ -146,13 +149,12 @@ def test_a_posterior_that_knows_nothing_of_rows_is_taught_by_all(few_judged):
     assert ns.NeighborClassifier(5, posterior=Counting()).fit(X, y).posterior_.n_cases == 900
 
 
-def test_many_classes_take_little_memory(monkeypatch):
+def test_many_classes_take_little_memory():
     """4 members of each of 128 classes are 5 kB a row: 100 MB for 20,000 rows, and three times that on the way."""
-    monkeypatch.setattr(past_cases, "TABLE_BYTES", 4 << 20)
     X, y = blobs(20_000, 128)
-    ns.NeighborClassifier(5, posterior="pooled").fit(X[:3000], y[:3000])  # compiles
+    ns.NeighborClassifier(5, posterior=judging("pooled", 800)).fit(X[:3000], y[:3000])  # compiles
     tracemalloc.start()
-    ns.NeighborClassifier(5, posterior="pooled").fit(X, y)
+    ns.NeighborClassifier(5, posterior=judging("pooled", 800)).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 80e6

@@ -17,7 +17,6 @@ from nearsay.errors import InputError
 from nearsay.learn.preferences import agreement, draw_preferences, ideal_gain, swap_weights
 from nearsay.learn.rank_boost import RankBoostNeighbors, rank_boost
 from nearsay.learn.rank_boost_kernels import rank_rows
-from nearsay.neighbors.joint import held_space
 from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 from tests.reference import ranking as reference
 
@@ -153,11 +152,11 @@ def test_neighbors_are_the_rows_of_highest_score_then_nearest_then_first(joint):
 
 
 @pytest.mark.parametrize("kept", [None, 75, 1])
-def test_ranks_in_training_leave_the_row_itself_out_however_many_lines_are_kept(kept, monkeypatch):
-    if kept:
-        monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.DISTANCES_KEPT", kept)
+def test_ranks_in_training_leave_the_row_itself_out_however_many_lines_are_kept(kept):
     X, Y = some_rows(25)
     ranking = RankBoostNeighbors(SPACES, n_pairs=10, depth=5, joint=True).fit(X, Y)
+    if kept:
+        ranking._held.distances_kept = kept
     preferences = draw_preferences(Y, 10, depth=5, seed=3)
     order = np.random.default_rng(0).permutation(25)
     found = ranking._ranks(preferences, order)
@@ -193,13 +192,13 @@ def test_a_rank_is_one_more_than_the_number_of_nearer_rows_whatever_the_distance
 
 
 @pytest.mark.parametrize("distance", [*SYMMETRIC, "kullback_leibler", "minkowski", lambda a, b: a @ b])
-def test_distances_between_rows_are_those_measured_line_by_line(distance, monkeypatch):
-    monkeypatch.setattr(held_space, "ROWS_IN_CACHE", 16)
+def test_distances_between_rows_are_those_measured_line_by_line(distance):
     random = np.random.default_rng(0)
-    X = np.hstack([random.random((50, 3)), random.random((50, 30)) * (random.random((50, 30)) < 0.1)])
+    n = 50 if callable(distance) else 150  # more than are in the cache at once
+    X = np.hstack([random.random((n, 3)), random.random((n, 30)) * (random.random((n, 30)) < 0.1)])
     held = HeldSpaces(X, as_spaces({"full": slice(0, 3), "mostly empty": slice(2, 33)}, 33, distance))
-    for space, lines in itertools.product(range(2), (slice(0, 50), slice(13, 37), slice(49, 50))):
-        out = np.full((lines.stop - lines.start, 50), np.nan)
+    for space, lines in itertools.product(range(2), (slice(0, n), slice(13, 37), slice(49, 50))):
+        out = np.full((lines.stop - lines.start, n), np.nan)
         held.between_rows(space, lines, out)
         singly = [held.distances(space, X[i : i + 1])[0] for i in range(lines.start, lines.stop)]
         np.testing.assert_array_equal(out, singly)

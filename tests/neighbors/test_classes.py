@@ -6,28 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.errors import InputError
-from nearsay.neighbors import neighbor_search
-from nearsay.neighbors.by_class import labeled
+from nearsay.neighbors.by_class.labeled import ROWS_WITH_CLASSES, LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
-from tests.labeled import letters_apart
+from tests.labeled import Counting, letters_apart
 from tests.neighbors.test_ways_by_class import only
 from tests.reference import neighbors as reference
 
 N_CLASSES = 5  # one more than the labels use: it stays empty
 
-with_fixtures = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
 
 @st.composite
-def collections(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, list[int]]:
+def collections(draw: st.DrawFn, most: int = 16) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Few rows of small whole numbers, their labels, and some that are removed again."""
-    n = draw(st.integers(1, 16))
+    n = draw(st.integers(1, most))
     X = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=n, max_size=n))
     labels = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
     removed = draw(st.sets(st.integers(0, n - 1), max_size=n - 1))
@@ -65,11 +62,10 @@ def nearest_by_loop(
 
 
 def check_against_loops(
-    index: ns.NeighborIndex, X: Any, labels: Any, removed: list[int], Q: Any, k: int, m: Any, slow: Any, asked: Any
+    both: LabeledNeighbors, X: Any, labels: Any, removed: list[int], Q: Any, k: int, m: Any, slow: Any, asked: Any
 ) -> None:
     """Queries, all rows left out in turn, and some of them; ``asked`` nearest rows name their classes (None: all)."""
     some = list(range(len(X)))[::-2]
-    both = index.with_labels(labels, N_CLASSES)
     for table, items, left_out in (
         (both.query(Q, k, m), Q, None),
         (both.leave_one_out(k, m), X, list(range(len(X)))),
@@ -96,8 +92,8 @@ def check_against_loops(
 @settings(max_examples=40)
 def test_the_classes_and_rows_are_those_of_a_loop(search, distance, data, k, m):
     X, labels, removed = data
-    index = ns.NeighborIndex(distance, search).fit(X).remove(removed)
-    check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), None)
+    both = ns.NeighborIndex(distance, search).fit(X).remove(removed).with_labels(labels, N_CLASSES)
+    check_against_loops(both, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), None)
 
 
 @given(data=collections(), k=st.integers(1, 6), m=some_numbers)
@@ -105,10 +101,10 @@ def test_the_classes_and_rows_are_those_of_a_loop(search, distance, data, k, m):
 def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k, m):
     X, labels, removed = data
     cosine = ns.NeighborIndex("cosine").fit(X).remove(removed)
-    check_against_loops(cosine, X, labels, removed, X, k, m, reference.cosine, None)
+    check_against_loops(cosine.with_labels(labels, N_CLASSES), X, labels, removed, X, k, m, reference.cosine, None)
     words = ["".join("abcd"[int(x)] for x in row) for row in X]
     own = ns.NeighborIndex(letters_apart).fit(words).remove(removed)
-    check_against_loops(own, words, labels, removed, words, k, m, letters_apart, None)
+    check_against_loops(own.with_labels(labels, N_CLASSES), words, labels, removed, words, k, m, letters_apart, None)
     matrix = np.array([[letters_apart(a, b) for b in words] for a in words], float)
     given_matrix = ns.NeighborIndex("precomputed").fit(matrix).remove(removed)
     numbers = list(range(len(X)))
@@ -120,14 +116,15 @@ def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
-@given(data=collections(), k=st.integers(1, 18), m=some_numbers, at_least=st.integers(1, 8))
-@with_fixtures
-def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(monkeypatch, distance, data, k, m, at_least):
-    monkeypatch.setattr(labeled, "LIST_ALL_UP_TO", 1)
-    monkeypatch.setattr(labeled, "ROWS_WITH_CLASSES", at_least)
+@given(data=collections(most=24), k=st.integers(1, 20), m=some_numbers)
+@settings(max_examples=40)
+def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(distance, data, k, m):
     X, labels, removed = data
     index = ns.NeighborIndex(distance).fit(X).remove(removed)
-    check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), max(k, at_least))
+    both = index.with_labels(labels, N_CLASSES)
+    both.lists_all = False
+    asked = max(k, ROWS_WITH_CLASSES)
+    check_against_loops(both, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), asked)
 
 
 @pytest.mark.parametrize("products", ["float32", "int8"])
@@ -139,7 +136,7 @@ def test_many_blocks_and_near_ties_change_nothing(products, way, dtype, members)
     X = rng.integers(0, 3, size=(1300, 6)).astype(dtype)
     labels = np.where(np.arange(1300) < 1150, rng.integers(0, 3, 1300), rng.integers(3, 60, 1300))
     index = ns.NeighborIndex(search=ExactSearch(products=products)).fit(X).remove([3, 700])
-    table = labeled.LabeledNeighbors(index.search_, labels, 61, make_plan=only(way)).leave_one_out(7, members)
+    table = LabeledNeighbors(index.search_, labels, 61, make_plan=only(way)).leave_one_out(7, members)
     plain = index.leave_one_out(7)
     np.testing.assert_array_equal(table.indices, plain.indices)
     np.testing.assert_array_equal(table.distances, plain.distances)
@@ -170,7 +167,7 @@ def test_the_sixteen_nearest_classes_have_all_means_and_others_the_first(way, me
     rng = np.random.default_rng(10)
     X, labels = rng.normal(size=(500, 3)), rng.integers(0, 100, 500)
     X[::7] = X[:72]  # duplicates in other classes
-    rows = labeled.LabeledNeighbors(ExactSearch().fit(X), labels, 100, make_plan=only(way))
+    rows = LabeledNeighbors(ExactSearch().fit(X), labels, 100, make_plan=only(way))
     table = rows.leave_one_out(5, members)
     some = list(range(0, 500, 23))
     expected = reference.nearest_classes(X, labels, X[some], members, reference.euclidean, n_listed=100, left_out=some)
@@ -180,19 +177,12 @@ def test_the_sixteen_nearest_classes_have_all_means_and_others_the_first(way, me
     assert_same_classes(asked, slice(None), expected)
 
 
-def test_an_order_that_scores_can_tell_is_not_measured(monkeypatch):
+def test_an_order_that_scores_can_tell_is_not_measured():
     rng = np.random.default_rng(11)
     X, labels = rng.normal(size=(300, 4)), rng.integers(0, 30, 300)
-    index = ns.NeighborIndex(search="exact").fit(X)
-    measured = []
-    plain = neighbor_search.measured
-    monkeypatch.setattr(
-        neighbor_search,
-        "measured",
-        lambda search, Q, rows: measured.append((rows >= 0).sum()) or plain(search, Q, rows),
-    )
-    index.with_labels(labels).leave_one_out(5, ())
-    assert sum(measured) < 300 * 7  # the five nearest rows, and hardly anyone else
+    distance = Counting()
+    ns.NeighborIndex(distance, search="exact").fit(X).with_labels(labels).leave_one_out(5, ())
+    assert 0 < distance.n_measured < 300 * 7  # the five nearest rows, and hardly anyone else
 
 
 def test_queries_far_beyond_the_rows_are_put_in_order_too():
@@ -269,7 +259,7 @@ def test_a_search_may_hold_no_rows_any_more():
     search = ExactSearch().fit([[0.0], [1.0]])
     search.remove([0, 1])
     for n_classes in (2, 200):
-        both = labeled.LabeledNeighbors(search, [0, 1], n_classes)
+        both = LabeledNeighbors(search, [0, 1], n_classes)
         for table in (both.query([[0.0]], 2, (1,)), both.leave_one_out(2, (1,))):
             assert (table.indices == -1).all()
             assert (table.classes.numbers == -1).all()

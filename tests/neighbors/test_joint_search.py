@@ -13,7 +13,6 @@ from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
 from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
 from nearsay.neighbors import neighbor_search
-from nearsay.neighbors.joint import feature_spaces, held_space, joint_search
 from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 from tests.reference import keywords as reference
 
@@ -25,11 +24,12 @@ METRICS = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def even_few_pairs_are_screened():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joint_search, "FEW_PAIRS", 0)
-        yield
+class Joint(JointNeighbors):
+    """Screens rows even for few pairs."""
+
+    def _hold(self, held, weights):
+        super()._hold(held, weights)._index._search.few_pairs = 0
+        return self
 
 
 def unlikeness(a: np.ndarray, b: np.ndarray) -> float:
@@ -77,7 +77,7 @@ def check(table: ns.NeighborTable, expected: list) -> None:
 def test_neighbors_are_those_of_a_double_loop_to_the_last_bit(seed, metrics, weights, k):
     X, Q = some_rows(18, seed), some_rows(3, seed + 1)
     features = four_spaces(metrics)
-    joint = JointNeighbors(features, weights=dict(zip(features, weights, strict=True))).fit(X)
+    joint = Joint(features, weights=dict(zip(features, weights, strict=True))).fit(X)
     check(joint.neighbors(Q, k), by_loops(features, weights, X, Q, k))
     some = [7, 0, 17]
     check(joint.leave_one_out(k, rows=some), by_loops(features, weights, X, X[some], k, some))
@@ -105,7 +105,7 @@ def test_nothing_is_missed_among_rows_that_float32_cannot_tell_apart(metric, off
     X[:, 4] += 0.1
     X *= size
     features = {"full": (slice(0, 4), metric), "mostly empty": (slice(4, 12), metric), "plain": slice(0, 12)}
-    joint = JointNeighbors(features).fit(X)
+    joint = Joint(features).fit(X)
     Q = np.vstack([X[20:40], X[:5] * 1.01, 1e12 * X[:2]])
     for k in (1, 7, 74, 75, 300):  # on both sides of where all rows are measured
         assert same(joint.neighbors(Q, k), full_lines(joint, Q, k))
@@ -124,7 +124,7 @@ def test_sums_of_differences_alone_miss_nothing_either(size, apart, n_filled):
     X = random.random((400, 20)) * (np.arange(20) % 10 < n_filled)
     X[:200] = X[0] * (1 + apart * random.random((200, 20)))
     features = {"first": (slice(0, 10), "manhattan"), "second": (slice(10, 20), "manhattan")}
-    joint = JointNeighbors(features).fit(X * size)
+    joint = Joint(features).fit(X * size)
     Q = X[:30] * 1.0001 * size
     assert [space.mostly_empty for space in joint._index.distance.held.held] == [n_filled == 2] * 2
     assert same(joint.neighbors(Q, 5), full_lines(joint, Q, 5))
@@ -135,7 +135,7 @@ def test_sums_of_differences_alone_miss_nothing_either(size, apart, n_filled):
 
 def test_queries_out_of_the_reach_of_float32_are_answered_exactly():
     X = np.random.default_rng(0).random((100, 4))
-    joint = JointNeighbors({"first": (slice(0, 2), "manhattan"), "second": slice(2, 4), "all": (slice(0, 4), "chi2")})
+    joint = Joint({"first": (slice(0, 2), "manhattan"), "second": slice(2, 4), "all": (slice(0, 4), "chi2")})
     joint.fit(X)
     Q = np.vstack([np.full((2, 4), 1e60), X[:2]])
     assert same(joint.neighbors(Q, 5), full_lines(joint, Q, 5))
@@ -153,16 +153,14 @@ MIXED = {
     ("queries", "rows", "few_pairs", "n_threads"),
     [(1, 8, 0, 2), (1, 8, 199, 1), (3, 7, 0, 1), (3, 7, 200, 2), (1000, 1000, 199, 2), (1000, 1000, 200, 1)],
 )
-def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, few_pairs, n_threads):
+def test_blocks_batches_and_threads_do_not_matter(queries, rows, few_pairs, n_threads):
     X, Q = some_rows(200, 0), some_rows(23, 1)
-    expected = full_lines(JointNeighbors(MIXED).fit(X), Q, 6)
-    monkeypatch.setattr(joint_search, "FEW_PAIRS", few_pairs)
-    monkeypatch.setattr(joint_search, "QUERIES_AT_ONCE", queries)
-    monkeypatch.setattr(joint_search, "ROWS_AT_ONCE", rows)
-    monkeypatch.setattr(held_space, "ROWS_IN_CACHE", max(2, rows // 2))
-    monkeypatch.setattr(feature_spaces, "DISTANCES_KEPT", 200 * rows)
+    expected = full_lines(Joint(MIXED).fit(X), Q, 6)
     with threads(n_threads):
-        joint = JointNeighbors(MIXED).fit(X)
+        joint = Joint(MIXED).fit(X)
+        search = joint._index._search
+        search.few_pairs, search.queries_at_once, search.rows_at_once = few_pairs, queries, rows
+        search.distance_.held.distances_kept = 200 * rows
         assert same(joint.neighbors(Q, 6), expected)
         singly = [joint.neighbors(query[None], 6) for query in Q]
         assert (np.vstack([one.distances for one in singly]) == expected.distances).all()
@@ -171,10 +169,10 @@ def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, fe
         assert same(joint.leave_one_out(6), neighbor_search.nearest_measured(own, 6))
 
 
-def test_lists_that_are_too_short_for_ties_leave_the_query_to_a_scan(monkeypatch):
+def test_lists_that_are_too_short_for_ties_leave_the_query_to_a_scan():
     X = np.repeat(some_rows(4, 0), 100, axis=0)
-    monkeypatch.setattr(joint_search, "WIDE_LIST", 0)
-    joint = JointNeighbors(MIXED).fit(X)
+    joint = Joint(MIXED).fit(X)
+    joint._index._search.wide_list = 0
     assert same(joint.neighbors(X[::40], 3), full_lines(joint, X[::40], 3))
 
 
@@ -182,7 +180,7 @@ def test_few_rows_are_left_to_be_measured():
     random = np.random.default_rng(0)
     X = np.hstack([random.random((2000, 40)), random.random((2000, 60)) * (random.random((2000, 60)) < 0.1)])
     features = {"first": slice(0, 20), "second": (slice(20, 40), "manhattan"), "third": (slice(40, 100), "manhattan")}
-    search = JointNeighbors(features).fit(X)._index._search
+    search = Joint(features).fit(X)._index._search
     assert search.candidates(X[:50], 10).shape[1] < 20
 
 
@@ -194,7 +192,7 @@ def test_one_space_has_the_neighbors_of_an_index_in_other_units(metric, n_column
     X, Q = random.random((n_rows, n_columns)) + 0.5, random.random((30, n_columns)) + 0.5
     if metric == "correlation" and n_columns == 1:
         X, Q = np.hstack([X, X**2]), np.hstack([Q, Q**2])
-    joint = JointNeighbors({"all": (slice(None), metric)}).fit(X)
+    joint = Joint({"all": (slice(None), metric)}).fit(X)
     index = ns.NeighborIndex(metric).fit(X)
     scale = HeldSpaces(X, as_spaces({"all": (slice(None), metric)}, X.shape[1])).scales[0]
     plain = index.query(Q, 9).distances
@@ -210,7 +208,7 @@ def test_distances_that_scaling_makes_equal_go_by_row_number(metric, n_columns):
     steps = 1.9 + np.arange(1200) * 2.0**-52
     X = np.zeros((1201, n_columns))
     X[:1200, 0], X[1200, 0] = steps[::-1], 5.2
-    joint = JointNeighbors({"all": (slice(None), metric)}).fit(X)
+    joint = Joint({"all": (slice(None), metric)}).fit(X)
     table = joint.neighbors(np.zeros((1, n_columns)), 400)
     assert len(np.unique(table.distances)) < 400
     assert same(table, full_lines(joint, np.zeros((1, n_columns)), 400))
@@ -218,12 +216,12 @@ def test_distances_that_scaling_makes_equal_go_by_row_number(metric, n_columns):
 
 def test_rows_too_short_to_square_are_refused_in_words_before_any_question():
     with pytest.raises(ns.InputError, match="squares vanish"):
-        JointNeighbors().fit(np.arange(6.0).reshape(3, 2) * 1e-200)
+        Joint().fit(np.arange(6.0).reshape(3, 2) * 1e-200)
 
 
 def test_two_passes_see_all_rows_in_the_order_of_a_loop():
     X, Y = some_rows(40, 0), [["sky"]] * 39 + [["sun"]]
-    table = TwoPassNeighbors(JointNeighbors(MIXED), per_word=3).fit(X, Y).neighbors(X[:5], 4)
-    order = full_lines(JointNeighbors(MIXED).fit(X), X[:5], 40).indices
+    table = TwoPassNeighbors(Joint(MIXED), per_word=3).fit(X, Y).neighbors(X[:5], 4)
+    order = full_lines(Joint(MIXED).fit(X), X[:5], 40).indices
     expected = [sorted([*[row for row in line if row < 39][:3], 39], key=line.tolist().index) for line in order]
     assert table.indices.tolist() == expected

@@ -18,6 +18,7 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening.screen import LIMITS
 from tests.exact_searches import EIGHT_BITS
+from tests.labeled import Counting
 from tests.neighbors.test_ways_by_class import only
 
 COORDINATE = st.integers(0, 3)  # few values, so that most distances are equal to others
@@ -83,8 +84,7 @@ def test_after_any_changes_the_table_is_that_of_a_rebuild(limits, first, changes
 @both_scores
 @pytest.mark.parametrize("name", [*METRICS, "sqeuclidean"])
 @pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_many_rows_may_appear_at_once_by_any_distance(limits, name, at_once, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.living.living_table.ROWS_AT_ONCE", 20)
+def test_many_rows_may_appear_at_once_by_any_distance(limits, name, at_once):
     rng = np.random.default_rng(0)
     X = rng.integers(1, 4, (150, 5)).astype(np.float32) + rng.choice([0, 0.01], (150, 5)).astype(np.float32)
     search = ExactSearch(name, limits=limits).fit(X[:60])
@@ -97,17 +97,15 @@ def test_many_rows_may_appear_at_once_by_any_distance(limits, name, at_once, mon
 
 
 @both_scores
-def test_few_rows_are_measured_where_scores_rule_out_the_others(limits, monkeypatch):
+def test_few_rows_are_measured_where_scores_rule_out_the_others(limits):
     X = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
-    search = ExactSearch(limits=limits).fit(X)
+    distance = Counting()
+    search = ExactSearch(distance, limits=limits).fit(X)
     living = LivingTable(search, k=5)
-    counted = []
-    measure = neighbor_search.measured
-    monkeypatch.setattr(neighbor_search, "measured", lambda *given: counted.append(given[2].size) or measure(*given))
+    distance.n_measured = 0
     living.appear(search, search.add(X[:1] + np.float32(0.5)))
     scanned(search, np.arange(3001) % 4, 4).query(X[:1] + np.float32(0.5), 5, (1, 4))
-    assert 0 < sum(counted) < 300
-    monkeypatch.undo()
+    assert 0 < distance.n_measured < 300
     same_table(living, search)
 
 
@@ -121,20 +119,13 @@ def test_rows_that_come_back_are_let_in_under_their_numbers():
     same_table(living, search)
 
 
-def test_lines_run_out_of_spare_neighbors_and_are_searched_again(monkeypatch):
+def test_lines_run_out_of_spare_neighbors_and_are_searched_again():
     X = np.random.default_rng(1).normal(size=(60, 2))
     search = ExactSearch().fit(X)
     living = LivingTable(search, k=4, spare=1)
-    searched = []
-    leave_one_out = neighbor_search.leave_one_out
-    monkeypatch.setattr(
-        neighbor_search, "leave_one_out", lambda *given: searched.append(given) or leave_one_out(*given)
-    )
     for row in range(40):
         search.remove([row])
         living.vanish(search, np.array([row]))
-    assert searched
-    monkeypatch.undo()
     same_table(living, search)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
 import nearsay as ns
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.neighbors.by_class import class_means, grouped_rows, ways
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.by_class.queries import Queries
+from nearsay.neighbors.by_class.ways import BlockProducts
 from nearsay.neighbors.class_order import classes_in_order
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import FEWEST, LISTING, MAX_PAST_CASES, SEARCHES, PastCases, rows_judged
@@ -75,12 +75,13 @@ def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(spread):
 
 @pytest.mark.parametrize("n_members", [2, 4, 10])
 @pytest.mark.parametrize(("few", "worth"), [(1, 0), (16, 0), (16, 1 << 40)])
-def test_small_classes_are_searched_or_measured_whole_to_the_same_digit(monkeypatch, n_members, few, worth):
-    monkeypatch.setattr(class_means, "FEW_WANTED", few)
-    monkeypatch.setattr(class_means, "WORTH_SEARCHING", worth)
+def test_small_classes_are_searched_or_measured_whole_to_the_same_digit(n_members, few, worth):
     rng = np.random.default_rng(6)
     X, labels = rng.integers(0, 4, size=(2500, 5)) + 0.1 * rng.integers(0, 3, size=(2500, 5)), np.arange(2500) % 15
-    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).leave_one_out(3, (1, n_members)).classes
+    labeled = ns.NeighborIndex(search="exact").fit(X).with_labels(labels)
+    by_class = labeled._by_class.rows_by_class
+    by_class.few_wanted, by_class.worth_saving = few, worth
+    classes = labeled.leave_one_out(3, (1, n_members)).classes
     some = [0, 7, 1300]
     expected = reference.nearest_classes(
         X, labels, X[some], (1, n_members), reference.euclidean, n_listed=15, left_out=some
@@ -104,27 +105,19 @@ def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance,
         np.testing.assert_allclose(found, by_loop, rtol=1e-12)
 
 
-SIZES: list[tuple[Any, str, int]] = [
-    (grouped_rows, "QUERIES_BY_CLASS", 7),
-    (ways, "MEMBER_BYTES", 1 << 16),
-    (class_means, "MEASURE_ALL_UP_TO", 64),
-    (class_means, "MEASURE_ALL_UP_TO", 1000),
-    (class_means, "WORTH_SEARCHING", 0),
-    (class_means, "PAIRS_A_TASK", 9),
-    (class_means, "DISTANCES_AT_ONCE", 1),
-    (grouped_rows, "KEEP_UP_TO", 0),
-]
-
-
-@pytest.mark.parametrize(("module", "name", "value"), SIZES)
-def test_neither_threads_nor_blocks_nor_ways_of_measuring_change_a_digit(monkeypatch, module, name, value):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("measure_all_up_to", 64), ("measure_all_up_to", 1000), ("worth_saving", 0), ("_in_order", None)],
+)
+def test_neither_threads_nor_blocks_nor_ways_of_measuring_change_a_digit(name, value):
     X, labels = many_classes(2, 1100, 200)
     X += np.random.default_rng(3).normal(size=X.shape)  # sums whose last digit shows the order of adding
     index = ns.NeighborIndex(search="exact").fit(X)
     with ns.threads(1):
         whole = index.with_labels(labels, 200).leave_one_out(5, MEMBERS)
-    monkeypatch.setattr(module, name, value)
     other = index.with_labels(labels, 200)
+    by_class = other._by_class.rows_by_class
+    vars(by_class.grouped if name == "_in_order" else by_class)[name] = value
     with ns.threads(2):
         for table, lines in (
             (other.leave_one_out(5, MEMBERS), slice(None)),
@@ -133,6 +126,11 @@ def test_neither_threads_nor_blocks_nor_ways_of_measuring_change_a_digit(monkeyp
             np.testing.assert_array_equal(table.indices, whole.indices[lines])
             for found, expected in zip(table.classes.arrays, whole.classes[lines].arrays, strict=True):
                 np.testing.assert_array_equal(found, expected)
+    way = BlockProducts(index.search_, labels, 200, by_class.grouped)
+    way.member_bytes = 1 << 16
+    in_blocks = way.search(Queries.of_rows(index.search_.rows_, None), 5, (1,))
+    np.testing.assert_array_equal(in_blocks.indices, whole.indices)
+    np.testing.assert_array_equal(in_blocks.classes.numbers, whole.classes.numbers)
 
 
 def test_the_order_alone_is_that_of_the_distances():

@@ -90,7 +90,7 @@ def test_distances_to_each_other_serve_as_well():
 
 
 @pytest.mark.parametrize("n_classes", [3, 25])
-def test_small_groups_are_taken_out_of_one_search(n_classes, monkeypatch):
+def test_small_groups_are_taken_out_of_one_search(n_classes):
     """As if each group had been searched for by itself; few lines need that."""
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(300, 4)), rng.integers(0, n_classes, 300)
@@ -99,7 +99,7 @@ def test_small_groups_are_taken_out_of_one_search(n_classes, monkeypatch):
     fast, undecided = labeled._without_small_groups(*_small(labeled, (1, 4)), np.arange(300))
     assert undecided.mean() < 0.1
     whole = labeled.leave_one_out(5, (1, 4))
-    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.MOST_IN_GROUP", 1)
+    labeled.most_in_group = 1
     one_by_one = labeled.leave_one_out(5, (1, 4))
     for table, lines in ((whole, np.arange(300)), (fast, np.flatnonzero(~undecided))):
         few = table if len(lines) == 300 else table[lines]

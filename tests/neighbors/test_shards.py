@@ -21,8 +21,8 @@ import nearsay as ns
 from nearsay.core.arrays import mapped
 from nearsay.data.files import read_rows
 from nearsay.errors import InputError, NotFitted, StorageError
-from nearsay.neighbors.sharded import shard_work, sharded_index
-from nearsay.neighbors.sharded.shard_search import Partial, merge, shard_tasks
+from nearsay.neighbors.sharded import shard_work
+from nearsay.neighbors.sharded.shard_search import merge, shard_tasks
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.search.shards import ShardedRows
 from nearsay.search.stored.mapped import RowMap
@@ -38,6 +38,11 @@ def written(X: np.ndarray, cuts: list[int], folder: str) -> list[str]:
         files.append(f"{folder}/{number:03}.npy")
         np.save(files[-1], part)
     return files
+
+
+def written_at(work: Path) -> dict[str, int]:
+    """When the answers in a work folder were written."""
+    return {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
 
 
 @st.composite
@@ -106,9 +111,9 @@ def test_rows_of_one_group_are_left_out_of_each_others_answers(case, metric, k, 
 @settings(max_examples=40, deadline=None)
 def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metric, k, lists_all):
     X, labels, cuts, removed = case
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharded_index, "ANSWER_BYTES", 1000)
+    with tempfile.TemporaryDirectory() as folder:
         shards = ShardedIndex(metric).fit(ShardedRows.open(written(X, cuts, folder)).without(removed))
+        shards.queries_at_once = 7
         some = shards.with_labels(labels, 6)
         whole = ns.NeighborIndex(metric, "exact").fit(X).remove(removed).with_labels(labels, 6)
         some.lists_all = whole.lists_all = lists_all
@@ -381,31 +386,28 @@ def test_a_row_that_cannot_be_compared_is_named_with_its_file(tmp_path):
 # ---------------------------------------------------------------- done once
 
 
-def test_after_an_interruption_no_shard_is_searched_again(tmp_path, monkeypatch):
+def test_after_an_interruption_no_shard_is_searched_again(tmp_path):
     X = np.random.default_rng(5).integers(0, 4, (60, 3)).astype(float)
-    files = written(X, [10, 20, 30, 40, 50], str(tmp_path))
-    searched: list[int] = []
-    answer = shard_work.ShardTask.answer
+    files, work = written(X, [10, 20, 30, 40, 50], str(tmp_path)), tmp_path / "work"
 
-    def interrupted(task: Any) -> Partial:
-        if len(searched) == 3:
+    def interrupt(done: int, total: int) -> None:
+        if done == 3:
             raise KeyboardInterrupt
-        searched.append(task.shard.first)
-        return answer(task)
 
-    index = ShardedIndex(work_folder=tmp_path / "work").fit(files)
-    monkeypatch.setattr(shard_work.ShardTask, "answer", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        index.query(X, 4)
-    monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: searched.append(task.shard.first) or answer(task))
-    again = ShardedIndex(work_folder=tmp_path / "work").fit(files)
+        ShardedIndex(work_folder=work, on_progress=interrupt).fit(files).query(X, 4)
+    kept = written_at(work)
+    assert len(kept) == 3
+    again = ShardedIndex(work_folder=work).fit(files)
     same(again.query(X, 4), ns.nearest(X, X, 4))
-    assert searched == [0, 10, 20, 30, 40, 50]
+    answers = written_at(work)
+    assert len(answers) == 6
+    assert kept.items() <= answers.items()
     same(again.query(X, 4), ns.nearest(X, X, 4))
-    assert len(searched) == 6
+    assert written_at(work) == answers
     again.query(X, 3)
     again.query(X + 1, 4)
-    assert len(searched) == 18
+    assert len(written_at(work)) == 18
 
 
 def test_an_answer_that_is_damaged_is_found_again_and_one_of_a_changed_shard_is_not_taken(tmp_path):

@@ -11,15 +11,13 @@ from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
 from nearsay import load, save
-from nearsay.encode import column_quantiles
-from nearsay.encode.column_quantiles import OUTERMOST
+from nearsay.encode.column_quantiles import OUTERMOST, ColumnQuantiles
 from nearsay.learn.whitening import around_class_means, trusted_covariance
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import CASES_TO_HOLD, CORE_VIEWS, Pooled
-from nearsay.posterior.views import gaussian_classes, model_beside, row_transforms
-from nearsay.posterior.views.gaussian_classes import GaussianClasses
+from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside, companion_models, stacked_models
 from nearsay.posterior.views.principal_directions import principal_directions
 from nearsay.posterior.views.views import with_further
@@ -34,7 +32,9 @@ def clouds(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tup
     """Classes around one mean, each of which spreads in directions of its own."""
     random = np.random.default_rng(seed)
     y = np.arange(n) % n_classes
-    turns = np.random.default_rng(7).normal(size=(n_classes, n_columns, n_columns)) * (1, 3, 0.3, 1)[:n_columns]
+    turns = np.random.default_rng(7).normal(size=(n_classes, n_columns, n_columns)) * np.resize(
+        (1, 3, 0.3, 1), n_columns
+    )
     return np.einsum("ijk,ik->ij", turns[y], random.normal(size=(n, n_columns))), y
 
 
@@ -100,33 +100,33 @@ def test_constant_columns_lone_rows_and_queries_far_out_give_probabilities(score
         np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
-def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_classes_are_many(monkeypatch):
+def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_classes_are_many():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(90, 12)) * np.arange(1, 13), np.arange(90) % 3
-    whole = GaussianClasses().fit(X, y)
-    assert whole._basis.shape == (12, 12)
-    monkeypatch.setattr(gaussian_classes, "MOST_DIRECTIONS", 5)
-    few = GaussianClasses().fit(X, y)
-    assert few._basis.shape == (12, 5)
+    model = GaussianClasses()
+    assert model.fit(X, y)._basis.shape == (12, 12)
+    model.most_directions = 5
+    assert model.fit(X, y)._basis.shape == (12, 5)
     standardized = (X - X.mean(axis=0)) / X.std(axis=0)
     seen = standardized @ principal_directions(standardized, 5)
-    np.testing.assert_allclose(few.predict_proba(X), slow_probabilities(seen, y, seen), rtol=1e-6)
-    monkeypatch.setattr(gaussian_classes, "MOST_PRODUCTS", 90 * 3 * 4)
-    assert GaussianClasses().fit(X, y)._basis.shape == (12, 2)
-    monkeypatch.setattr(model_beside, "MOST_ANSWERS", 90 * 3 - 1)
-    assert companion_models(X, y, 3) == []
-    monkeypatch.setattr(model_beside, "MOST_ANSWERS", 90 * 3)
+    np.testing.assert_allclose(model.predict_proba(X), slow_probabilities(seen, y, seen), rtol=1e-6)
+    model.most_products = 90 * 3 * 4
+    assert model.fit(X, y)._basis.shape == (12, 2)
+
+
+def test_no_model_is_learned_where_rows_and_classes_are_too_many_to_hold_their_probabilities():
+    X, y = clouds(64)
     assert len(companion_models(X, y, 3)) == len(OF_NUMBERS)
+    assert companion_models(X, y, MOST_ANSWERS // 64 + 1) == []
 
 
-def test_columns_of_many_values_are_scored_between_some_of_them(monkeypatch):
-    X, y = clouds(150)
-    whole = GaussianClasses(scores=True).fit(X, y)._columns(X)
-    monkeypatch.setattr(column_quantiles, "KNOTS", 50)
-    some = GaussianClasses(scores=True).fit(X, y)
-    assert np.diff(some._quantiles.starts).max() == 50
-    inside = np.abs(whole) < 2
-    np.testing.assert_allclose(some._columns(X)[inside], whole[inside], atol=0.2)
+def test_columns_of_many_values_are_scored_between_some_of_them():
+    X, _ = clouds(150)
+    whole, some = ColumnQuantiles.of(X), ColumnQuantiles.of(X, knots=50)
+    assert np.diff(some.starts).max() == 50
+    scores = whole.normal_scores(X)
+    inside = np.abs(scores) < 2
+    np.testing.assert_allclose(some.normal_scores(X)[inside], scores[inside], atol=0.2)
 
 
 # ---------------------------------------------------------------- in the pool
@@ -143,9 +143,8 @@ def test_past_cases_share_scales_where_rows_are_many_and_are_told_by_the_classes
             np.testing.assert_allclose(model.past_[~rest], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
 
 
-def test_past_cases_are_told_by_gaussians_of_other_folds(monkeypatch):
-    monkeypatch.setattr(row_transforms, "ROWS_A_COLUMN", 1000)
-    X, y = clouds(60)
+def test_past_cases_are_told_by_gaussians_of_other_folds():
+    X, y = clouds(60, n_columns=16)  # too many for folds to share directions
     for scores in (False, True):
         model = ModelBeside(GaussianClasses(scores=scores), np.arange(3), "Gaussian").fit(X, y, y)
         for number in range(5):

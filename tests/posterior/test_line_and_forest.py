@@ -15,7 +15,7 @@ from nearsay.annotate.scorers.keyword_forest import KeywordForest
 from nearsay.core.arrays import evenly
 from nearsay.core.compiling import forced
 from nearsay.errors import InputError, SavedFileError
-from nearsay.posterior.views import linear_classes, model_beside, tree_growth
+from nearsay.posterior.views import tree_growth
 from nearsay.posterior.views.boosted_classes import STEP, STEPS, BoostedClasses
 from nearsay.posterior.views.forest import ForestClasses
 from nearsay.posterior.views.linear_classes import RIDGES, LinearClasses, fit_softmax
@@ -209,7 +209,7 @@ def test_a_forest_stops_at_the_splits_by_which_past_cases_are_answered_best():
     assert ForestClasses().fit(X[:, :1], (X[:, 0] > 0).astype(int)).smallest_split_ == 2
 
 
-def test_every_tree_draws_whole_groups_and_past_cases_are_asked_of_trees_without_theirs(monkeypatch):
+def test_every_tree_draws_whole_groups_and_past_cases_are_asked_of_trees_without_theirs():
     X, y = load_wine(return_X_y=True)
     groups = 50 - np.random.default_rng(0).integers(0, 45, len(X))
     groups[::9] = -1  # validation rows are one group
@@ -225,10 +225,9 @@ def test_every_tree_draws_whole_groups_and_past_cases_are_asked_of_trees_without
     theirs = ForestClasses(n_trees=30, smallest_split=2).fit(X, y, groups)
     p = theirs.predict_proba(X, np.arange(len(X)))  # of trees that were grown without the row, and so its group
     np.testing.assert_allclose(beside.past_, np.log((1 - FOREST_SPREAD) * p + FOREST_SPREAD / 3), rtol=1e-5)
-    monkeypatch.setattr(model_beside, "ROWS_TO_LEARN_FROM", 120)
-    fewer = ForestBeside(ForestClasses(n_trees=30, smallest_split=2), np.arange(3), "forest").fit(
-        X, y, y, groups=groups
-    )
+    fewer = ForestBeside(ForestClasses(n_trees=30, smallest_split=2), np.arange(3), "forest")
+    fewer.most_rows = 120
+    fewer.fit(X, y, y, groups=groups)
     place = np.array([np.append(np.flatnonzero(groups[fewer.rows_] == group), -1)[0] for group in groups])
     p = fewer.model_.predict_proba(X, place)  # a row that was not drawn may have others of its group in a tree
     np.testing.assert_allclose(fewer.past_, np.log((1 - FOREST_SPREAD) * p + FOREST_SPREAD / 3), rtol=1e-5)
@@ -307,10 +306,11 @@ def test_a_line_learns_from_some_rows_where_a_step_would_take_too_many_products(
     np.testing.assert_allclose(some.predict_proba(X), LinearClasses(ridge=3.0).fit(X[even], y[even]).predict_proba(X))
 
 
-def test_a_line_takes_principal_directions_of_many_columns(monkeypatch):
-    monkeypatch.setattr(linear_classes, "MOST_DIRECTIONS", 3)
+def test_a_line_takes_principal_directions_of_many_columns():
     X, y = load_wine(return_X_y=True)
-    line = LinearClasses().fit(X, y)
+    line = LinearClasses()
+    line.most_directions = 3
+    line.fit(X, y)
     assert line._basis.shape == (13, 3)
     assert (line.predict_proba(X).argmax(axis=1) == y).mean() > 0.9
 
@@ -436,11 +436,12 @@ def test_very_few_rows_teach_no_model(n, n_models):
 
 
 @pytest.mark.parametrize("most", [99, 100])
-def test_of_very_many_rows_some_teach_and_the_others_are_fresh(monkeypatch, most):
-    monkeypatch.setattr(model_beside, "ROWS_TO_LEARN_FROM", most)
+def test_of_very_many_rows_some_teach_and_the_others_are_fresh(most):
     X, y = load_wine(return_X_y=True)
     X, y = X[:100], y[:100]
-    forest = ForestBeside(ForestClasses(n_trees=9), np.arange(2), "forest").fit(X, y, y)
+    forest = ForestBeside(ForestClasses(n_trees=9), np.arange(2), "forest")
+    forest.most_rows = most
+    forest.fit(X, y, y)
     assert len(forest.rows_) == most
     left = np.setdiff1d(np.arange(100), forest.rows_)
     np.testing.assert_allclose(forest.past_cases(left), forest.log_proba(X[left]), rtol=1e-6)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearsay.posterior import nested
-from nearsay.posterior.choice.fitting import FitOptions
 from nearsay.posterior.choice.k_curve import curves_of
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import POSTERIORS
-from nearsay.posterior.nested import NESTED_FOLDS
+from nearsay.posterior.nested import NESTED_BELOW, NESTED_FOLDS, thirds
 
 
 def noise(n: int, seed: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -42,34 +40,25 @@ def test_records_tell_of_the_same_answers_as_leave_one_out():
     assert clf.model_.records.sums[2, -1] == right
 
 
-def test_every_row_is_answered_once_by_settings_that_other_rows_chose(monkeypatch):
+def test_every_row_is_answered_once_by_settings_that_other_rows_chose():
     X, y = noise(60, 1)
     y[7] = 3  # alone in its class
-    clf = NeighborClassifier().fit(X, y)
-    fitted_to = []
-    take = FitOptions.take
-
-    def noted(options, X, rows, held):  # type: ignore[no-untyped-def]
-        fitted_to.append(rows)
-        return take(options, X, rows, held)
-
-    monkeypatch.setattr(FitOptions, "take", noted)
-    answered = [rows for rows, _ in clf.model_.nested.answers]
+    nested = NeighborClassifier().fit(X, y).model_.nested
+    answered = [rows for rows, _ in nested.answers]
     assert len(answered) == NESTED_FOLDS
     assert sorted(np.concatenate(answered)) == [row for row in range(60) if row != 7]
-    for rows, taught in zip(answered, fitted_to, strict=True):
+    for rows, (taught, judged) in zip(answered, thirds(nested.order, y), strict=True):
+        np.testing.assert_array_equal(rows, judged)
         assert not np.isin(rows, taught).any()
         assert 7 in taught
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)
-def test_what_was_learned_from_some_rows_is_asked_about_all_but_the_row_itself(posterior, monkeypatch):
+def test_what_was_learned_from_some_rows_is_asked_about_all_but_the_row_itself(posterior):
     X, y = noise(80, 2)
     clf = NeighborClassifier(5, posterior=posterior, metric="auto").fit(X, y)
     p = clf.leave_one_out_proba()
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    np.testing.assert_array_equal(clf.leave_one_out_proba(), p)  # nothing is computed twice
-    monkeypatch.setattr(nested, "NESTED_FOLDS", 1000)  # nor chosen anew: it was kept
     np.testing.assert_array_equal(clf.leave_one_out_proba(), p)
 
 
@@ -89,12 +78,11 @@ def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
     assert np.mean(said) < np.mean(fresh) + 0.05
 
 
-def test_many_rows_are_judged_as_before(monkeypatch):
-    X, y = noise(60, 3)
-    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 60)
-    clf = NeighborClassifier().fit(X, y)
+def test_many_rows_are_judged_as_before():
+    X, y = noise(NESTED_BELOW, 3)
+    clf = NeighborClassifier("auto", posterior="proportional").fit(X, y)
     assert clf.model_.nested is None
-    assert clf.leave_one_out_proba().shape == (60, 3)
+    assert clf.leave_one_out_proba().shape == (NESTED_BELOW, 3)
 
 
 def test_a_k_is_the_best_by_the_cases_of_other_folds():

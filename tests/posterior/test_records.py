@@ -18,9 +18,9 @@ from sklearn.model_selection import train_test_split
 import nearsay as ns
 from nearsay.errors import DatasetNotFound
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import past_cases
 from nearsay.posterior.evidence.records import OF_CHANCE, REACHES, Records
 from nearsay.posterior.methods.named import as_posterior
+from nearsay.posterior.past_cases import SAMPLE_ABOVE, SAMPLE_SIZE
 from tests.labeled import count_searches
 
 
@@ -230,11 +230,9 @@ def test_fit_makes_no_record_and_a_second_explain_makes_none_again(monkeypatch, 
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_of_many_rows_that_teach_nothing_a_sample_is_asked(monkeypatch, fused):
-    monkeypatch.setattr(past_cases, "SAMPLE_ABOVE", 100)
-    monkeypatch.setattr(past_cases, "SAMPLE_SIZE", 80)
-    X, y = noisy()
-    for posterior, n_cases in (("proportional", 80), ("rank", 300)):
+def test_of_many_rows_that_teach_nothing_a_sample_is_asked(fused):
+    X, y = noisy(SAMPLE_ABOVE + 1)
+    for posterior, n_cases in (("proportional", SAMPLE_SIZE), ("rank", SAMPLE_ABOVE + 1)):
         clf = ns.NeighborClassifier(7, posterior=posterior)
         clf = (ns.FusedClassifier({"all": slice(None)}, clf) if fused else clf).fit(X, y)
         clf.explain(X[:1])

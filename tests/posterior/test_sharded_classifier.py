@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import tracemalloc
 from dataclasses import replace
@@ -15,10 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import nearsay as ns
 from nearsay.errors import InputError
-from nearsay.neighbors.sharded import shard_work
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.posterior import past_cases
-from nearsay.posterior import sharded as sharded_classifier
 from nearsay.posterior.choice import fitting
 from nearsay.posterior.methods.dist_votesplit import DistVotesplit
 from nearsay.posterior.methods.named import POSTERIORS
@@ -27,7 +26,7 @@ from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
 from nearsay.posterior.views import model_beside, row_transforms
 from nearsay.reports.evaluation import evaluation_summary, left_out_summary
 from nearsay.search.shards import ShardedRows
-from tests.neighbors.test_shards import collections, written
+from tests.neighbors.test_shards import collections, written, written_at
 
 HALVES = True
 
@@ -224,9 +223,12 @@ def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
 
 
 def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch):
-    for module, most in ((model_beside, 60), (row_transforms, 60)):
-        monkeypatch.setattr(module, "ROWS_TO_LEARN_FROM", most)
-    for module in (past_cases, model_beside, sharded_classifier):
+    class Few(ShardedClassifier):
+        rows_at_once = 50
+
+    monkeypatch.setattr(model_beside.ModelBeside, "most_rows", 60)
+    monkeypatch.setattr(row_transforms, "ROWS_TO_LEARN_FROM", 60)
+    for module in (past_cases, model_beside):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(past_cases, "FEWEST", 20)
     monkeypatch.setattr(fitting, "CASES_TO_SCALE_BY", 50)
@@ -237,36 +239,36 @@ def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch)
     taken: list[int] = []
     take = ShardedRows.take
     monkeypatch.setattr(ShardedRows, "take", lambda self, numbers: taken.append(len(numbers)) or take(self, numbers))
-    clf = ShardedClassifier(
-        ns.NeighborClassifier(beside=GaussianNB(), posterior=ns.posterior.Auto(max_past_cases=40))
-    ).fit(rows, y)
+    clf = Few(ns.NeighborClassifier(beside=GaussianNB(), posterior=ns.posterior.Auto(max_past_cases=40))).fit(rows, y)
     answered = np.concatenate([numbers for numbers, _ in clf.left_out_blocks()])
     assert sorted(answered) == list(range(400))
     assert 50 <= max(taken) <= 60
     assert clf.score(X, y) > 0.5
 
 
-def test_what_was_done_for_the_default_is_not_done_again(tmp_path, monkeypatch):
+def test_what_was_done_for_the_default_is_not_done_again(tmp_path):
     X, y = rows_and_labels(120, 3, seed=9)
     files = written(X, [50], str(tmp_path))
-    searched: list[int] = []
-    answer = shard_work.ShardTask.answer
-    monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: searched.append(1) or answer(task))
     first = ShardedClassifier(work_folder=tmp_path / "work").fit(files, y)
-    n_searched = len(searched)
+    searched = written_at(tmp_path / "work")
     again = ShardedClassifier(work_folder=tmp_path / "work").fit(files, y)
-    assert len(searched) == n_searched > 0
+    assert written_at(tmp_path / "work") == searched != {}
     np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
 
 
+class SmallBlocks(ShardedClassifier):
+    """Leaves few rows out at a time, so that most are answered in blocks."""
+
+    rows_at_once = 17
+
+
 @pytest.mark.parametrize("judged", [None, 60], ids=["all rows judged", "some rows judged"])
-def test_likely_mistakes_are_found_block_by_block(tmp_path, monkeypatch, judged):
-    small_blocks(monkeypatch)
+def test_likely_mistakes_are_found_block_by_block(tmp_path, judged):
     X, y = rows_and_labels(200, 4, seed=2)
     weights = np.ones(200)
     weights[[3, 77]] = 0.0
     files = written(X, [64, 128], str(tmp_path))
-    some = ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=judged))).fit(
+    some = SmallBlocks(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=judged))).fit(
         files, y, weights
     )
     whole = ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=judged)).fit(X, y, weights)
@@ -286,25 +288,17 @@ TREE = ns.Taxonomy.from_nested(
 )
 
 
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few rows at a time, so that most are answered in blocks."""
-    for module in (past_cases, sharded_classifier):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 17)
-    monkeypatch.setattr(past_cases, "FEWEST", 20)
-
-
 LIMITED = {"pooled": ns.posterior.Pooled(max_past_cases=60), "auto": ns.posterior.Auto(max_past_cases=60)}
 
 
 @pytest.mark.parametrize("posterior", ["pooled", "auto"])
 @pytest.mark.parametrize("branches", [None, ["low", "high"]], ids=["one promise", "a promise for each branch"])
-def test_hedged_labels_are_those_of_one_array(tmp_path, monkeypatch, posterior, branches):
-    small_blocks(monkeypatch)
+def test_hedged_labels_are_those_of_one_array(tmp_path, posterior, branches):
     X, y = rows_and_labels(120, 5, seed=3)
     files = written(X, [30, 90], str(tmp_path))
     known = {"posterior": LIMITED[posterior]}
     asked = {"taxonomy": TREE, "accuracy": 0.8, "branches": branches}
-    some = ns.HedgedClassifier(ShardedClassifier(ns.NeighborClassifier(5, **known)), **asked).fit(files, y)
+    some = ns.HedgedClassifier(SmallBlocks(ns.NeighborClassifier(5, **known)), **asked).fit(files, y)
     whole = ns.HedgedClassifier(ns.NeighborClassifier(5, **known), **asked).fit(X, y)
     np.testing.assert_array_equal(some.predict(X + 0.4), whole.predict(X + 0.4))
     assert len(set(some.predict(X + 0.4))) > 2
@@ -315,27 +309,25 @@ def test_hedged_labels_are_those_of_one_array(tmp_path, monkeypatch, posterior, 
     assert [one.text for one in some.explain(X[:9])] == [one.text for one in whole.explain(X[:9])]
 
 
-def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path):
     X, y = rows_and_labels(200, 5, seed=3)
     held: list[int] = []
-    blocks = ShardedClassifier.left_out_blocks
 
-    def watched(self: ShardedClassifier):
-        for rows, p in blocks(self):
-            held.append(len(p))
-            yield rows, p
+    class Watched(SmallBlocks):
+        leave_one_out_proba = None
 
-    monkeypatch.setattr(ShardedClassifier, "left_out_blocks", watched)
-    monkeypatch.delattr(ShardedClassifier, "leave_one_out_proba")
-    monkeypatch.setattr(ns.NeighborClassifier, "leave_one_out_proba", None)
+        def left_out_blocks(self):
+            for rows, p in super().left_out_blocks():
+                held.append(len(p))
+                yield rows, p
+
     files = written(X, [50], str(tmp_path))
-    ns.HedgedClassifier(
-        ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60))), TREE
-    ).fit(files, y)
-    ns.ConformalClassifier(
-        ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60)))
-    ).fit(files, y)
+    ns.HedgedClassifier(Watched(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60))), TREE).fit(
+        files, y
+    )
+    ns.ConformalClassifier(Watched(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60)))).fit(
+        files, y
+    )
     assert sum(held) == 400
     assert max(held) <= 60
 
@@ -357,57 +349,53 @@ def test_a_classifier_that_is_fitted_is_calibrated_on_other_rows(tmp_path, as_fi
     np.testing.assert_array_equal(some.predict(X), whole.predict(X))
 
 
-def test_prediction_sets_are_those_of_one_array(tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_prediction_sets_are_those_of_one_array(tmp_path):
     X, y = rows_and_labels(200, 4, seed=3)
     files = written(X, [50, 150], str(tmp_path))
     for score in ("lac", "aps"):
         some = ns.ConformalClassifier(
-            ShardedClassifier(ns.NeighborClassifier(5, posterior="pooled")), conformity_score=score
+            SmallBlocks(ns.NeighborClassifier(5, posterior="pooled")), conformity_score=score
         ).fit(files, y)
         whole = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="pooled"), conformity_score=score).fit(X, y)
         np.testing.assert_allclose(some.thresholds_, whole.thresholds_, **CLOSE)
         np.testing.assert_array_equal(some.predict_set(X + 0.4), whole.predict_set(X + 0.4))
 
 
-def test_a_promise_that_was_interrupted_searches_no_shard_again(tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_a_promise_that_was_interrupted_searches_no_shard_again(tmp_path):
     X, y = rows_and_labels(120, 5, seed=3)
     files = written(X, [30, 90], str(tmp_path))
-    searched: list[str] = []
-    answer = shard_work.ShardTask.answer
+    done = itertools.count(1)
 
-    def counted(task: shard_work.ShardTask, stop: float = np.inf):
-        if len(searched) >= stop:
+    def interrupt(*progress: int) -> None:
+        if next(done) == 40:
             raise KeyboardInterrupt
-        searched.append(shard_work.fingerprint(task))
-        return answer(task)
 
-    def hedged(stop: float = np.inf) -> ns.HedgedClassifier:
-        monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: counted(task, stop))
-        clf = ShardedClassifier(
-            ns.NeighborClassifier(posterior=ns.posterior.Auto(max_past_cases=60)), work_folder=tmp_path / "work"
+    def hedged(on_progress: Any = None) -> ns.HedgedClassifier:
+        posterior = ns.posterior.Auto(max_past_cases=60)
+        clf = SmallBlocks(
+            ns.NeighborClassifier(posterior=posterior), work_folder=tmp_path / "work", on_progress=on_progress
         )
         return ns.HedgedClassifier(clf, TREE, accuracy=0.8).fit(files, y)
 
     with pytest.raises(KeyboardInterrupt):
-        hedged(stop=40)
+        hedged(interrupt)
+    kept = written_at(tmp_path / "work")
     some = hedged()
-    assert len(searched) == len(set(searched)) > 80
-    again = len(searched)
+    searched = written_at(tmp_path / "work")
+    assert len(searched) > 80 > len(kept) > 20
+    assert kept.items() <= searched.items()
     np.testing.assert_array_equal(hedged().settings_, some.settings_)
-    assert len(searched) == again
+    assert written_at(tmp_path / "work") == searched
 
 
-def test_rows_that_were_removed_are_neither_promised_for_nor_suspected(tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_rows_that_were_removed_are_neither_promised_for_nor_suspected(tmp_path):
     X, y = rows_and_labels(200, 5, seed=3)
     gone = np.arange(5, 200, 9)
     left = np.setdiff1d(np.arange(200), gone)
     told = y.copy()
     told[gone] = "class 00"  # whatever is said of them
     rows = ShardedRows.open(written(X, [50, 150], str(tmp_path))).without(gone)
-    some = ns.HedgedClassifier(ShardedClassifier(ns.NeighborClassifier(5, posterior="pooled")), TREE, accuracy=0.8).fit(
+    some = ns.HedgedClassifier(SmallBlocks(ns.NeighborClassifier(5, posterior="pooled")), TREE, accuracy=0.8).fit(
         rows, told
     )
     whole = ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(X[left], y[left])
@@ -421,12 +409,11 @@ def test_rows_that_were_removed_are_neither_promised_for_nor_suspected(tmp_path,
     assert left_out_summary(some.estimator_)["n_items"] == len(left)
 
 
-def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_path, monkeypatch):
-    small_blocks(monkeypatch)
+def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_path):
     X, y = rows_and_labels(200, 4, seed=5)
     files = written(X, [64, 128], str(tmp_path))
     found = left_out_summary(
-        ShardedClassifier(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60))).fit(files, y)
+        SmallBlocks(ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60))).fit(files, y)
     )
     whole = ns.NeighborClassifier(5, posterior=ns.posterior.Pooled(max_past_cases=60)).fit(X, y)
     expected = evaluation_summary(y, whole.leave_one_out_proba(), whole.classes_)
@@ -440,17 +427,12 @@ def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_pat
 
 
 @pytest.mark.slow
-def test_what_looks_at_all_rows_of_a_thousand_classes_never_holds_all_probabilities(tmp_path, monkeypatch):
-    for module in (past_cases, sharded_classifier):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 128)
-    monkeypatch.setattr(past_cases, "FEWEST", 100)
+def test_what_looks_at_all_rows_of_a_thousand_classes_never_holds_all_probabilities(tmp_path):
     n, n_classes = 5000, 1000
     labels, rng = np.arange(n) % n_classes, np.random.default_rng(0)
     X = (3 * rng.normal(size=(n_classes, 4))[labels] + rng.normal(size=(n, 4))).astype(np.float32)
     files = written(X, [2500], str(tmp_path))
-    clf = ShardedClassifier(ns.NeighborClassifier(3, posterior=ns.posterior.Rank(max_past_cases=100))).fit(
-        files, labels
-    )
+    clf = SmallBlocks(ns.NeighborClassifier(3, posterior=ns.posterior.Rank(max_past_cases=100))).fit(files, labels)
     asked = {
         "mistakes": clf.label_scores,
         "summary": lambda: left_out_summary(clf),

@@ -14,7 +14,6 @@ import nearsay as ns
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search import faiss_structures
-from nearsay.search import static_index as beside
 from nearsay.search.approximate import ApproximateSearch, recall_by_k
 from nearsay.search.exact import ExactSearch
 from nearsay.search.faiss_structures import KINDS, LARGEST_K, faiss_threads, gradually
@@ -129,9 +128,9 @@ def test_an_added_row_is_found_at_once_and_a_removed_one_never(kind):
 
 
 @every_kind
-def test_recall_holds_after_rows_were_taken_in_and_after_many_were_removed(kind, monkeypatch):
-    monkeypatch.setattr(beside, "LATE_ROOM", 100)
+def test_recall_holds_after_rows_were_taken_in_and_after_many_were_removed(kind):
     search = ApproximateSearch(kind=kind, recall=0.9).fit(X[:2500])
+    search.late_room = 100
     for start in range(2500, N, 500):
         search.add(X[start : start + 500])
     assert len(search._numbers) == N, "the structure did not take them in"

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 
 from nearsay.distances.named import as_distance
 from nearsay.neighbors.neighbor_search import nearest
-from nearsay.search import trees
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
@@ -274,9 +273,9 @@ TREES = {
 
 @pytest.mark.parametrize("case", TREES)
 def test_a_tree_is_exact_with_every_term_and_not_without_it(monkeypatch, case):
-    monkeypatch.setattr(trees, "FEW_PAIRS", 0)
     term, distance, (X, Q) = TREES[case]
     search = TreeSearch(distance, kind="ball", leaf_size=10)
+    search.few_pairs = 0
     expected = exactly(X, Q, 4, distance)
     np.testing.assert_array_equal(nearest(search.fit(X), Q, 4).indices, expected)
     leave_out(monkeypatch, term)

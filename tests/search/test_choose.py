@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -65,14 +66,14 @@ def test_a_recall_allows_auto_to_be_approximate_where_that_is_faster():
 
 
 def test_without_faiss_auto_is_exact_and_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "faiss", None)
     choice = choose("auto", EUCLIDEAN, shaped(100_000, 64), recall=0.9)
     assert choice.name == "exact"
     assert 'pip install "nearsay[faiss]"' in choice.why
 
 
 def test_without_faiss_asking_for_approximate_search_is_an_error_that_names_the_extra(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "faiss", None)
+    monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtra, match=r"nearsay\[faiss\]"):
         ns.NeighborIndex(search="approximate").fit(np.zeros((10, 2)))
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
-from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.screen import ScreenLimits
 
 POINTS = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=7)
@@ -53,28 +52,26 @@ def test_scores_are_certain_to_half_their_slack(metric, dtype, first, changes, a
         check_scores(search, rows(points[:2]))
 
 
-def test_rows_in_eight_bits_follow_and_are_not_prepared_again(monkeypatch):
+def test_rows_in_eight_bits_follow_and_are_not_prepared_again():
     X = np.random.default_rng(0).normal(size=(200, 20)).astype(np.float32)
     search = ExactSearch(limits=LIMITS).fit(X[:150])
     prepared = []
-    block = PackedRows._block
-    monkeypatch.setattr(PackedRows, "_block", lambda *given: prepared.append(given[1:]) or block(*given))
     for row in range(150, 160):
         search.add(X[row : row + 1] * np.float32(0.5))
         search.remove([row - 100])
         search.rough_scores(X[:1])
-    assert prepared[0] == (0, 152)
+        if row > 150:
+            prepared.append(search._screen._packed._packed)
     # Those that came alone are packed with their like, now and then, and never with those before them.
-    assert prepared[1:] == [
-        *[(152, 153), (153, 154), (152, 154), (154, 155), (155, 156), (154, 156), (152, 156), (156, 157)],
-        *[(157, 158), (156, 158), (158, 159), (159, 160), (158, 160), (156, 160), (152, 160)],
+    assert [[block.first for block in blocks] for blocks in prepared] == [
+        *[[0], [0, 152], [0, 152], [0, 152, 154], [0, 152], [0, 152, 156], [0, 152, 156], [0, 152, 156, 158], [0, 152]]
     ]
+    assert all(blocks[0].values is prepared[0][0].values for blocks in prepared)
 
 
-def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are(monkeypatch):
-    monkeypatch.setattr("nearsay.search.screening.rough_scores.MEASURED_UP_TO", 10)
+def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are():
     rng = np.random.default_rng(0)
-    X = (rng.normal(size=(300, 5)) * 1e-3 + rng.choice([-1, 1], (300, 1))).astype(np.float32)
+    X = (rng.normal(size=(800, 5)) * 1e-3 + rng.choice([-1, 1], (800, 1))).astype(np.float32)
     search = ExactSearch(limits=LIMITS).fit(X)
     for _ in range(4):
         rough = search.rough_scores(X[:1])

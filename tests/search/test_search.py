@@ -17,8 +17,8 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
-from nearsay.search import row_store as held
 from nearsay.search.exact import ExactSearch
+from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import prepared_rows as views
 from nearsay.search.screening.products import PRODUCTS
 from nearsay.search.screening.shortlist_kernels import Shortlists
@@ -235,21 +235,23 @@ def test_a_collection_too_large_to_keep_its_norms_is_searched_exactly_too(monkey
         np.testing.assert_array_equal(nearest(search, Q, 7).indices, 1 + exactly(X[1:59], Q, 7))
 
 
-def test_more_rows_than_can_be_numbered_are_refused(monkeypatch):
-    monkeypatch.setattr(held, "MOST_ROWS", 3)
-    search = ExactSearch().fit(np.zeros((3, 1)))
-    with pytest.raises(InputError, match="at most 3 rows; got 4"):
-        search.add([[1.0]])
-    assert search.rows_.n_live == 3
+def test_more_rows_than_can_be_numbered_are_refused():
+    with pytest.raises(InputError, match="at most 2,147,483,647 rows; got 2,147,483,648"):
+        HeldRows(np.empty((2**31, 0)))
+    with pytest.raises(InputError, match="at most 2,147,483,647 rows; got 2,147,483,650"):
+        HeldRows(np.empty((3, 0))).appended(np.empty((2**31 - 1, 0)))
+
+
+class NeverScanned(ExactSearch):
+    def _scan(self, Q, k):
+        pytest.fail("scanned")
 
 
 @pytest.mark.parametrize("limits", [None, BLOCKS], ids=["few products", "blocks of rows"])
-def test_ordinary_rows_never_need_the_slow_scan(monkeypatch, limits):
+def test_ordinary_rows_never_need_the_slow_scan(limits):
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(5000, 32)), rng.normal(size=(5000, 32)).astype(np.float32) + 100):
-        search = ExactSearch(products="int8", limits=limits).fit(X)
-        monkeypatch.setattr(search, "_scan", lambda *_: pytest.fail("scanned"))
-        search.candidates(X[:100], 10)
+        NeverScanned(products="int8", limits=limits).fit(X).candidates(X[:100], 10)
 
 
 def test_importing_nearsay_compiles_nothing_and_leaves_heavy_packages_alone():

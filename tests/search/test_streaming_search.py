@@ -12,7 +12,6 @@ import pytest
 
 import nearsay as ns
 from nearsay.errors import InputError
-from nearsay.search import static_index
 from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.rebuilding import Background
 from nearsay.search.running_recall import REMEMBERED, RunningRecall
@@ -96,18 +95,20 @@ def test_a_share_that_is_none_is_refused():
 
 
 @KINDS
-def test_rows_that_come_and_go_during_a_rebuild_are_found_and_not_found_after_it(kind, monkeypatch):
+def test_rows_that_come_and_go_during_a_rebuild_are_found_and_not_found_after_it(kind):
     X = rows(5000)
-    index = ns.NeighborIndex(search=ApproximateSearch(kind=kind, recall=0.9, background=True)).fit(X[:3000])
     building, go_on = threading.Event(), threading.Event()
-    build = ApproximateSearch.build
 
-    def slowly(self, numbers):
-        building.set()
-        assert go_on.wait(30)
-        return build(self, numbers)
+    class Slow(ApproximateSearch):
+        def build(self, numbers):
+            building.set()
+            assert go_on.wait(30)
+            return super().build(numbers)
 
-    monkeypatch.setattr(ApproximateSearch, "build", slowly)
+    go_on.set()
+    index = ns.NeighborIndex(search=Slow(kind=kind, recall=0.9, background=True)).fit(X[:3000])
+    building.clear()
+    go_on.clear()
     search = index.search_
     assert search.rebuild(wait=False)
     assert building.wait(30)
@@ -131,14 +132,19 @@ def test_rows_that_come_and_go_during_a_rebuild_are_found_and_not_found_after_it
     assert (index.query(X[3000:4000], 1).indices[:, 0] == np.arange(3000, 4000)).mean() > 0.98
 
 
-def test_many_changes_start_a_rebuild_by_themselves_and_no_change_waits_for_it(monkeypatch):
-    monkeypatch.setattr(static_index, "LATE_ROOM", 50)
+def test_many_changes_start_a_rebuild_by_themselves_and_no_change_waits_for_it():
     go_on = threading.Event()
-    build = ApproximateSearch.build
-    monkeypatch.setattr(ApproximateSearch, "build", lambda self, numbers: go_on.wait(30) and build(self, numbers))
+
+    class Slow(ApproximateSearch):
+        late_room = 50
+
+        def build(self, numbers):
+            assert go_on.wait(30)
+            return super().build(numbers)
+
     go_on.set()
     X = rows(2600)
-    index = ns.NeighborIndex(search=ApproximateSearch(kind="hnsw", recall=0.9, background=True)).fit(X[:2200])
+    index = ns.NeighborIndex(search=Slow(kind="hnsw", recall=0.9, background=True)).fit(X[:2200])
     go_on.clear()
     for row in X[2200:]:
         index.add(row[None])
@@ -187,15 +193,19 @@ def test_answers_come_all_the_time_while_rows_change_and_the_structure_is_built_
     assert true_recall(index, X, alive, X[:300], 5) > 0.85
 
 
-def test_a_rebuild_that_fails_is_told_and_the_old_structure_answers_on(monkeypatch):
+def test_a_rebuild_that_fails_is_told_and_the_old_structure_answers_on():
+    class Full(ApproximateSearch):
+        full = False
+
+        def build(self, numbers):
+            if self.full:
+                raise MemoryError("no room")
+            return super().build(numbers)
+
     X = rows(3000)
-    index = ns.NeighborIndex(search=ApproximateSearch(recall=0.9, background=True)).fit(X)
+    index = ns.NeighborIndex(search=Full(recall=0.9, background=True)).fit(X)
     before = index.query(X[:50], 5).indices
-
-    def broken(self, numbers):
-        raise MemoryError("no room")
-
-    monkeypatch.setattr(ApproximateSearch, "build", broken)
+    index.search_.full = True
     with pytest.raises(MemoryError, match="no room"):
         index.search_.rebuild()
     np.testing.assert_array_equal(index.query(X[:50], 5).indices, before)

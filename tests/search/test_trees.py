@@ -16,8 +16,6 @@ import nearsay as ns
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
-from nearsay.search import static_index as beside
-from nearsay.search import trees
 from nearsay.search.exact import ExactSearch
 from nearsay.search.trees import KINDS, NORMS, TreeSearch, why_no_tree
 from tests.reference import neighbors as reference
@@ -30,17 +28,16 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_distance = pytest.mark.parametrize("name", SERVED)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small_collections_are_asked_of_the_tree_too():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trees, "FEW_PAIRS", 0)
-        yield
+class Tree(TreeSearch):
+    """Few queries among few rows go to the tree, too."""
+
+    few_pairs = 0
 
 
 def both(name: str, kind: str) -> tuple[TreeSearch, Callable]:
     """The search to test, with small leaves so that small collections have branches, and the slow distance."""
     given = PARAMETERS.get(name, {})
-    return TreeSearch(as_distance(name, **given), kind=kind, leaf_size=2), partial(getattr(reference, name), **given)
+    return Tree(as_distance(name, **given), kind=kind, leaf_size=2), partial(getattr(reference, name), **given)
 
 
 def never_constant(X: np.ndarray) -> np.ndarray:
@@ -142,13 +139,20 @@ def test_a_small_distance_among_large_ones_is_not_lost_in_the_bounds_of_a_ball()
         assert_same(nearest(search.fit(X), q, 3), reference.nearest(X, q, 3, slow))
 
 
+class TreeAlone(TreeSearch):
+    """A tree that leaves no query to exact search."""
+
+    def settle(self, Q, k, propose):
+        candidates, unsettled = self._inside(Q, k, propose)
+        assert not len(unsettled)
+        return candidates
+
+
 @every_kind
-def test_spread_out_rows_are_settled_by_the_tree_alone(kind, monkeypatch):
+def test_spread_out_rows_are_settled_by_the_tree_alone(kind):
     X = np.random.default_rng(3).random((5000, 3)) + 1e3
     expected = nearest(ExactSearch().fit(X), X[:200], 10)
-    search = TreeSearch(kind=kind).fit(X)
-    monkeypatch.setattr(ExactSearch, "candidates", lambda *given: pytest.fail("exact search was asked"))
-    found = nearest(search, X[:200], 10)
+    found = nearest(TreeAlone(kind=kind).fit(X), X[:200], 10)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.distances, expected.distances)
 
@@ -156,7 +160,7 @@ def test_spread_out_rows_are_settled_by_the_tree_alone(kind, monkeypatch):
 @every_kind
 def test_results_depend_neither_on_threads_nor_on_the_batch(kind):
     X = np.random.default_rng(4).integers(0, 12, size=(2000, 3)).astype(np.float32)
-    search = TreeSearch("manhattan", kind=kind).fit(X)
+    search = Tree("manhattan", kind=kind).fit(X)
     with ns.threads(1):
         at_once = nearest(search, X[:600], 9)
     with ns.threads(3):
@@ -186,32 +190,32 @@ def test_while_rows_come_and_go_the_answers_are_those_of_the_rows_that_are_left(
     X = X.astype(float)
     rows, live = list(X), list(range(len(X)))
     search, slow = both("euclidean", kind)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beside, "LATE_ROOM", room)
-        patch.setattr(beside, "REMOVED_ROOM", room)
-        search.fit(X)
-        for what, given in steps:
-            if what == "add":
-                numbers = search.add(given.astype(float)).tolist()
-                assert numbers == list(range(len(rows), len(rows) + len(given)))
-                rows += list(given.astype(float))
-                live += numbers
-            else:
-                gone = {live[int(share * len(live))] for share in given if live}
-                search.remove(np.array(sorted(gone), dtype=int))
-                live = [number for number in live if number not in gone]
-            if live:
-                indices, distances = reference.nearest([rows[i] for i in live], X[:3], min(k, len(live)), slow)
-                assert_same(nearest(search, X[:3], min(k, len(live))), (np.array(live)[np.array(indices)], distances))
+    search.late_room = search.removed_room = room
+    search.fit(X)
+    for what, some in steps:
+        if what == "add":
+            numbers = search.add(some.astype(float)).tolist()
+            assert numbers == list(range(len(rows), len(rows) + len(some)))
+            rows += list(some.astype(float))
+            live += numbers
+        else:
+            gone = {live[int(share * len(live))] for share in some if live}
+            search.remove(np.array(sorted(gone), dtype=int))
+            live = [number for number in live if number not in gone]
+        if live:
+            indices, distances = reference.nearest([rows[i] for i in live], X[:3], min(k, len(live)), slow)
+            assert_same(nearest(search, X[:3], min(k, len(live))), (np.array(live)[np.array(indices)], distances))
 
 
-def test_a_tree_is_built_anew_when_many_rows_have_come_and_seldom_otherwise(monkeypatch):
+def test_a_tree_is_built_anew_when_many_rows_have_come_and_seldom_otherwise():
     built = []
-    build = TreeSearch.build
-    monkeypatch.setattr(
-        TreeSearch, "build", lambda self, numbers: (built.append(len(numbers)), build(self, numbers))[1]
-    )
-    search = TreeSearch().fit(np.zeros((1000, 2)))
+
+    class Counting(TreeSearch):
+        def build(self, numbers):
+            built.append(len(numbers))
+            return super().build(numbers)
+
+    search = Counting().fit(np.zeros((1000, 2)))
     for _ in range(2000):
         search.add(np.ones((1, 2)))
     search.remove(np.arange(1500))
@@ -219,16 +223,15 @@ def test_a_tree_is_built_anew_when_many_rows_have_come_and_seldom_otherwise(monk
     assert built[-1] == 1500
 
 
-def test_a_handful_of_queries_is_answered_without_the_tree(monkeypatch):
-    monkeypatch.setattr(trees, "FEW_PAIRS", 1000)
+def test_a_handful_of_queries_is_answered_without_the_tree():
     search = TreeSearch().fit(np.eye(100))
-    monkeypatch.setattr(search, "_tree", None)
+    search._tree = None
     assert nearest(search, np.eye(100)[7:9], 1).indices.ravel().tolist() == [7, 8]
 
 
 def test_the_same_rows_serve_tree_and_exact_search_without_a_copy():
     X = np.random.default_rng(5).random((100, 2))
-    search = TreeSearch().fit(X)
+    search = Tree().fit(X)
     assert search.rows_.items is X
     assert np.shares_memory(search._tree.data, X)
 
@@ -241,9 +244,9 @@ def test_a_tree_serves_a_distance_or_says_why_not(name):
     else:
         assert name in why_no_tree(distance)
         with pytest.raises(InputError, match=r'Use search="exact"'):
-            TreeSearch(distance).fit(np.eye(3))
+            Tree(distance).fit(np.eye(3))
 
 
 def test_an_unknown_kind_of_tree_names_the_known_ones():
     with pytest.raises(InputError, match="ball, kd"):
-        TreeSearch(kind="oak").fit(np.eye(3))
+        Tree(kind="oak").fit(np.eye(3))

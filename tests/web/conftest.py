@@ -27,10 +27,12 @@ def browsing(browser) -> Any:
     """Serves a collection: gives a function that opens a page, and a list of all that the browser complains about."""
 
     @contextmanager
-    def serve(collection: Any, *, scripts: bool = True) -> Iterator[tuple[Callable[..., Any], list[str]]]:
+    def serve(
+        collection: Any, *, scripts: bool = True, app: Any = None
+    ) -> Iterator[tuple[Callable[..., Any], list[str]]]:
         complaints: list[str] = []
         contexts = []
-        with served(collection) as base:
+        with served(collection, app=app) as base:
 
             def visit(path: str, width: int = 1280, color: str = "light") -> Any:
                 context = browser.new_context(

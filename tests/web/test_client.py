@@ -170,15 +170,12 @@ def failing(*answers):
             raise given("it broke", request=request)
         return given
 
-    return RemoteCollection("http://here", transport=httpx.MockTransport(answer)), sent
+    remote = RemoteCollection("http://here", transport=httpx.MockTransport(answer))
+    remote.first_pause = 0.0
+    return remote, sent
 
 
-@pytest.fixture
-def no_pauses(monkeypatch):
-    monkeypatch.setattr("nearsay.client.FIRST_PAUSE", 0.0)
-
-
-def test_what_reads_is_tried_again_and_a_change_only_if_it_cannot_have_arrived(no_pauses):
+def test_what_reads_is_tried_again_and_a_change_only_if_it_cannot_have_arrived():
     busy = httpx.Response(503, json={"error": "The server is busy."})
     remote, sent = failing(busy, httpx.ReadTimeout, httpx.ConnectError, httpx.Response(200, json={"version": 7}))
     assert (remote.version, len(sent)) == (7, 4)
@@ -195,7 +192,7 @@ def test_what_reads_is_tried_again_and_a_change_only_if_it_cannot_have_arrived(n
     assert (remote.confirm(["a"]), len(sent)) == (3, 2)
 
 
-def test_answers_that_are_no_json_are_errors_too(no_pauses):
+def test_answers_that_are_no_json_are_errors_too():
     for answer, why in (
         (httpx.Response(403, text="Wrong token."), "Wrong token"),
         (httpx.Response(502, text="<html>bad gateway"), "bad gateway"),

@@ -13,7 +13,6 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
-from nearsay.web.content import map_layout
 from nearsay.web.content.map_layout import components, euclidean_form, map_of
 from nearsay.web.content.map_layout_kernels import draw_together, push_apart
 from tests.served_collections import client_of
@@ -25,12 +24,9 @@ GRID = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
 def test_where_blocks_end_changes_no_bit(cuts, at_once):
     X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     blocks = np.split(X, sorted(cuts))
-    before, map_layout.ROWS_AT_ONCE = map_layout.ROWS_AT_ONCE, at_once
-    try:
-        assert_array_equal(components(blocks, 5), components([X], 5))
-        assert_array_equal(components(blocks, 5, [(0, 2), (2, 5)]), components([X], 5, [(0, 2), (2, 5)]))
-    finally:
-        map_layout.ROWS_AT_ONCE = before
+    for groups in (None, [(0, 2), (2, 5)]):
+        one, other = (components(some, 5, groups, rows_at_once=at_once) for some in (blocks, [X]))
+        assert_array_equal(one, other)
 
 
 def test_sealing_and_threads_change_no_bit(tmp_path):

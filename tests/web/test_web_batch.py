@@ -32,6 +32,7 @@ from nearsay.web.app import make_app
 from nearsay.web.content import uploads
 from nearsay.web.content.review_queue import exported, settled, to_review
 from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, safe_name
+from tests.ingest.test_damaged_sources import png_that_claims
 from tests.served_collections import TOKEN
 
 pytestmark = pytest.mark.slow  # a server and a browser each
@@ -141,10 +142,9 @@ def test_each_bad_file_is_named_with_the_reason_and_the_others_are_labeled(page,
     assert not any("/" in reason for reason in reasons.values())
 
 
-def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(page, monkeypatch):
-    monkeypatch.setattr("nearsay.data.decoding.MOST_PIXELS", 500)
-    _, waiting = labeled(page, [("large.png", picture_of(True, 60))])
-    assert "at most 500 are read" in waiting["batch"]["problems"][0]["reason"]
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(page):
+    _, waiting = labeled(page, [("large.png", png_that_claims(8000, 8000))])
+    assert "at most 50 million" in waiting["batch"]["problems"][0]["reason"]
 
 
 def test_too_many_files_and_none_are_refused(page, album):
@@ -158,10 +158,11 @@ def test_too_many_files_and_none_are_refused(page, album):
     assert album.version == before
 
 
-def test_an_npz_that_unpacks_to_too_much_is_refused(leaves, monkeypatch):
-    monkeypatch.setattr(uploads, "MOST_UNPACKED", 1000)
+def test_an_npz_that_unpacks_to_too_much_is_refused(leaves):
     out = io.BytesIO()
-    np.savez_compressed(out, X=np.zeros((5000, 2), np.float32))
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("X.npy", b"")
+        archive.filelist[0].file_size = uploads.MOST_UNPACKED + 1  # as the directory at its end says
     with client(leaves) as page:
         job, _ = labeled(page, [("rows.npz", out.getvalue())])
         assert (job["state"], "unpacks to" in job["message"]) == ("failed", True)
@@ -246,7 +247,7 @@ def test_a_name_that_is_taken_gets_another_id_and_the_same_picture_is_not_kept_t
     assert "already" in again["batch"]["problems"][0]["reason"]
 
 
-def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path, monkeypatch):
+def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(picture_of(True, 84))
     describe = Description.recorded(album.store.settings[SETTING], None)
@@ -256,21 +257,21 @@ def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path, monkeypa
     def broken(*args, **named):
         raise InputError("no")
 
-    monkeypatch.setattr(album.store, "add", broken)
+    album.store.add = broken
     with pytest.raises(InputError):
         uploads.keep_upload(album, offered)
     assert list((album.store.path / UPLOADS).iterdir()) == []
 
 
-def test_a_canceled_batch_changes_nothing_and_its_files_are_gone(page, album, monkeypatch):
-    go, real, folders = threading.Event(), uploads.read_pictures, []
+def test_a_canceled_batch_changes_nothing_and_its_files_are_gone(page, album):
+    go, describe, folders = threading.Event(), page.app.state.served.description(), []
 
-    def slow(collection, files, *args, **named):
-        folders.append(files[0][1].parent.parent)
+    def slow(paths):
+        folders.append(paths[0].parent.parent)
         assert go.wait(5)
-        return real(collection, files, *args, **named)
+        return describe(paths)
 
-    monkeypatch.setattr("nearsay.web.pages.batches.read_pictures", slow)
+    page.app.state.served._description = slow
     before = album.version
     job = page.post("/batch.json", files=sent(("n.png", picture_of(True, 85))), data={"keep": "yes"}).json()["job"]
     threading.Timer(0.2, go.set).start()
@@ -355,13 +356,12 @@ def test_a_label_that_the_neighbors_no_longer_say_comes_before_all_others(leaves
     assert lines[0]["suggested"] == "oak"
 
 
-def test_all_that_wait_are_counted_however_many_are_asked_about(leaves, monkeypatch):
+def test_all_that_wait_are_counted_however_many_are_asked_about(leaves):
     leaves.add([f"new {n}" for n in range(7)], np.zeros((7, 2)), ["oak"] * 5 + [None, "oak"], by="machine")
     leaves.forget(["new 1"])
     leaves.confirm(["new 2"])
     for most in (2, 100):
-        monkeypatch.setattr("nearsay.web.content.review_queue.MOST_QUERIED", most)
-        found = to_review(leaves)
+        found = to_review(leaves, most_queried=most)
         assert (len(found["items"]), found["n_waiting"]) == (min(most, 4), 4)
 
 

@@ -19,6 +19,7 @@ from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.label_doubts import label_doubts
 from nearsay.web.content.map_layout import components, map_of, neighbor_layout
+from nearsay.web.pages.browsing import PAGE
 
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
@@ -173,15 +174,12 @@ def test_components_are_the_two_widest_directions(rows, cut):
 
 
 @pytest.mark.parametrize("width", [1, 2, 7])
-def test_components_of_many_columns_are_found_without_their_covariances(monkeypatch, width):
+def test_components_of_many_columns_are_found_without_their_covariances(width):
     X = np.random.default_rng(0).normal(size=(40, width)) * np.arange(1, width + 1)
-    right = components([X], width)
+    found = components([X], width, most_columns=2, rows_at_once=7)
+    np.testing.assert_allclose(found, components([X], width), atol=1e-4)
     if width > 2:
-        monkeypatch.setattr(map_layout, "MOST_COLUMNS", 2)
-        monkeypatch.setattr(map_layout, "ROWS_AT_ONCE", 7)
-    np.testing.assert_allclose(components([X], width), right, atol=1e-4)
-    if width > 2:
-        directions = map_layout._widest(lambda: iter([X]), X.mean(axis=0), np.ones(width))
+        directions = map_layout._widest(lambda: iter([X]), X.mean(axis=0), np.ones(width), 2)
         assert (directions[np.abs(directions).argmax(axis=0), [0, 1]] > 0).all()
 
 
@@ -202,14 +200,13 @@ def test_rows_that_were_forgotten_have_no_place_and_the_others_do_not_notice(sho
     np.testing.assert_allclose(placed[alive], components([X], 3), atol=1e-4)
 
 
-def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same_every_time(monkeypatch):
-    monkeypatch.setattr(map_layout, "ROUNDS", 40)
+def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same_every_time():
     rng = np.random.default_rng(0)
     X = np.repeat(np.eye(12) * 5, 9, axis=0) + rng.normal(size=(108, 12))
     neighbors = neighbor_search.leave_one_out(ExactSearch().fit(X), 8).indices
     start = components([X], 12)
-    placed = neighbor_layout(neighbors, start)
-    np.testing.assert_array_equal(placed, neighbor_layout(neighbors, start))
+    placed = neighbor_layout(neighbors, start, rounds=40)
+    np.testing.assert_array_equal(placed, neighbor_layout(neighbors, start, rounds=40))
 
     def kept(points):
         found = neighbor_search.leave_one_out(ExactSearch().fit(points.astype(float)), 8).indices
@@ -226,8 +223,7 @@ def test_a_map_by_neighbors_of_too_many_items_is_refused(shown, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_map_of_few_items_is_made(tmp_path, n, monkeypatch):
-    monkeypatch.setattr(map_layout, "ROUNDS", 20)
+def test_a_map_of_few_items_is_made(tmp_path, n):
     with LiveCollection.create(tmp_path / "few", 2) as collection:
         collection.add([str(row) for row in range(n)], np.zeros((n, 2)), ["a"] * n)
         for name in map_layout.LAYOUTS:
@@ -237,13 +233,12 @@ def test_a_map_of_few_items_is_made(tmp_path, n, monkeypatch):
 # ---------------------------------------------------------------- pages
 
 
-def test_pages_of_items_follow_each_other_until_all_were_shown(shown, monkeypatch):
+def test_pages_of_items_follow_each_other_until_all_were_shown(shown):
     collection, client = shown
-    monkeypatch.setattr("nearsay.web.pages.browsing.PAGE", 7)
     address, rows = "/items.json", []
     while address:
         page = told(client, address)
-        assert len(page["items"]) <= 7
+        assert len(page["items"]) <= PAGE < len(collection)
         rows += [item["row"] for item in page["items"]]
         address = page["next"] and f"/items.json{page['next']}"
     assert rows == np.flatnonzero(collection.store.items().alive).tolist()
@@ -420,11 +415,11 @@ def test_points_travel_as_numbers_with_the_places_of_their_labels(shown):
     assert sum(each["items"] for each in page["labels"]) + page["unlabeled"] == len(collection)
 
 
-def test_a_map_stays_while_labels_change_and_is_made_again_when_an_item_goes(changing, monkeypatch):
+def test_a_map_stays_while_labels_change_and_is_made_again_when_an_item_goes(changing):
     collection, client = changing
-    made = []
-    monkeypatch.setattr("nearsay.web.content.page_caches.map_of", lambda *given: made.append(given) or map_of(*given))
-    client = visitor(collection)
+    made, maps = [], client.app.state.caches.maps["components"]
+    make = maps._make
+    maps._make = lambda: made.append(1) or make()
     for change, times in ((lambda: None, 1), (lambda: collection.relabel(["item 1"], ["cat"]), 1),
                           (lambda: collection.forget(["item 1"]), 2)):  # fmt: skip
         change()

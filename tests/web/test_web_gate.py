@@ -28,7 +28,7 @@ from nearsay.web.content.served_collection import Overloaded, ServedCollection
 from nearsay.web.openapi import document
 from nearsay.web.parameters import PageRoute
 from nearsay.web.schema import REAL, ROWS, check, example_of, mapping, nullable, one_of, record, several, text, whole
-from nearsay.web.server import gate
+from nearsay.web.server.gate import BodyLimits
 from tests.command_line import run
 from tests.served_collections import (
     EVIL,
@@ -246,13 +246,13 @@ def test_a_picture_may_have_fifty_million_pixels_on_the_page(shades):
         assert ("at most 50 million are opened" in told) == refused
 
 
-def test_more_than_is_taken_is_refused(shades, monkeypatch):
+def test_more_than_is_taken_is_refused(shades):
     client = client_of(shades)
     two = [("picture", ("a.png", as_png(shade("red", 0)))), ("picture", ("b.png", as_png(shade("red", 1))))]
     assert client.post("/ask.json", files=two).status_code == 400
     assert client.post("/ask.json", data={f"f{n}": "x" for n in range(40)}, files=two[:1]).status_code == 400
     assert client.post("/ask.json", data={"text": "1 " * 2**20}).status_code in (400, 413)
-    monkeypatch.setattr(gate, "MOST_BYTES", 1000)
+    client = client_of(shades, limits=BodyLimits(most_bytes=1000))
     assert client.post("/ask.json", files={"picture": ("a.png", b"x" * 2000)}).status_code == 413
 
 
@@ -276,10 +276,9 @@ POST = f"POST /ask.json HTTP/1.1\nHost: localhost\nAuthorization: Bearer {TOKEN}
 POST += "Content-Type: application/x-www-form-urlencoded\n"
 
 
-def test_bodies_that_never_end_or_lie_about_their_length_end_in_an_answer(heaps, monkeypatch):
-    monkeypatch.setattr(gate, "MOST_QUIET", 0.2)
-    monkeypatch.setattr(gate, "MOST_BYTES", 100_000)
-    with served(heaps) as address:
+def test_bodies_that_never_end_or_lie_about_their_length_end_in_an_answer(heaps):
+    app = make_app(heaps, TOKEN, limits=BodyLimits(most_quiet=0.2, most_bytes=100_000))
+    with served(heaps, app=app) as address:
         assert " 413 " in raw(address, POST + "Content-Length: 999999999\n\n")
         assert " 400 " in raw(address, POST + "Content-Length: -5\n\n")
         assert " 400 " in raw(address, POST + "Content-Length: x\n\n")
@@ -306,7 +305,7 @@ def test_a_length_that_is_no_number_is_refused_by_the_gate_itself(heaps):
 
 
 @pytest.mark.parametrize("json_twin", ["", ".json"])
-def test_errors_tell_no_path_and_no_traceback(heaps, monkeypatch, caplog, json_twin):
+def test_errors_tell_no_path_and_no_traceback(heaps, caplog, json_twin):
     client = client_of(heaps, raise_server_exceptions=False)
 
     def broken(error):
@@ -318,7 +317,7 @@ def test_errors_tell_no_path_and_no_traceback(heaps, monkeypatch, caplog, json_t
     wrong = [(StorageError(f"{heaps.store.path}/db is damaged"), 503), (RuntimeError(f"{heaps.store.path}"), 500),
              (FileNotFoundError(str(heaps.store.path)), 500)]  # fmt: skip
     for error, status in wrong:
-        monkeypatch.setattr(ServedCollection, "ask_item", broken(error))
+        client.app.state.served.ask_item = broken(error)
         with caplog.at_level(logging.ERROR, "nearsay.web"):
             answer = client.get(f"/ask{json_twin}", params={"id": "row 0"})
         assert answer.status_code == status
@@ -383,13 +382,13 @@ def run_in_thread(work):
         return pool.submit(asyncio.run, work).result()
 
 
-def test_too_many_are_told_to_come_again(heaps, monkeypatch):
-    monkeypatch.setattr(serving, "MOST_WAITING", 3)
-    go_on = threading.Event()
-    monkeypatch.setattr(ServedCollection, "ask_item", lambda self, id, accuracy: go_on.wait(20))
+def test_too_many_are_told_to_come_again(heaps):
+    go_on, app = threading.Event(), make_app(heaps, TOKEN)
+    app.state.served.most_waiting = 3
+    app.state.served.ask_item = lambda id, accuracy: go_on.wait(20)
 
     async def many():
-        transport = httpx.ASGITransport(app=make_app(heaps, TOKEN), raise_app_exceptions=False)
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
             first = [asyncio.create_task(client.get("/ask.json?id=row 0")) for _ in range(3)]
@@ -403,13 +402,12 @@ def test_too_many_are_told_to_come_again(heaps, monkeypatch):
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-def test_who_waits_too_long_for_a_turn_is_told_so(heaps, monkeypatch):
-    monkeypatch.setattr(serving, "LONGEST_WAIT", 0.1)
-    monkeypatch.setattr(serving, "AT_ONCE", 1)
+def test_who_waits_too_long_for_a_turn_is_told_so(heaps):
     go_on = threading.Event()
 
     async def two():
         behind = ServedCollection(heaps)
+        behind.longest_wait, behind.at_once = 0.1, 1
         first = asyncio.create_task(behind.run(go_on.wait, 20))
         await asyncio.sleep(0.05)
         with pytest.raises(Overloaded):
@@ -619,13 +617,13 @@ OTHER_SITES = [
 
 @pytest.mark.parametrize("token", [TOKEN, None])
 @pytest.mark.parametrize("headers", OTHER_SITES)
-def test_another_site_begins_no_work_even_by_reading(heaps, monkeypatch, token, headers):
+def test_another_site_begins_no_work_even_by_reading(heaps, token, headers):
     client = client_of(heaps, token)
     if token:
         client.headers.pop("Authorization")
         client.get(f"/ask?token={token}")
     worked = []
-    monkeypatch.setattr(ServedCollection, "ask_item", lambda *given: worked.append(given))
+    client.app.state.served.ask_item = lambda *given: worked.append(given)
     for path in ("/ask?id=row 0", "/ask.json?id=row 0", "/picture?id=row 0", "/how-good", "/map.bin", "/items"):
         for ask in (client.get, client.head):
             assert ask(path, headers=headers).status_code == 403

@@ -29,7 +29,6 @@ from nearsay.reports.svg_charts import curve_svg, heat_map_svg, reliability_svg
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.app import make_app
 from nearsay.web.content.served_collection import Overloaded
-from nearsay.web.pages import judging
 from nearsay.web.server.jobs import MOST_UNFINISHED, Jobs
 from tests.served_collections import TOKEN
 
@@ -38,12 +37,6 @@ pytestmark = pytest.mark.slow  # a server and a browser each
 EVIL = "<script>alert(1)</script>"
 EDGES = [("thing", "bird"), ("thing", "fish"), ("bird", "owl"), ("bird", EVIL), ("fish", "cod"), ("fish", "eel")]
 LEAVES = ["owl", EVIL, "cod", "eel"]
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """However busy the machine is, an answer is waited for, and not a page that tells how far it is."""
-    monkeypatch.setattr(judging, "PATIENCE", 60)
 
 
 @pytest.fixture
@@ -67,9 +60,10 @@ def page(birds):
 
 
 def client(collection):
-    return TestClient(
-        make_app(collection, TOKEN), base_url="http://localhost", headers={"Authorization": f"Bearer {TOKEN}"}
-    )
+    """However busy the machine is, it waits for an answer, not for a page that tells how far it is."""
+    app = make_app(collection, TOKEN)
+    app.state.judgements.patience = 60
+    return TestClient(app, base_url="http://localhost", headers={"Authorization": f"Bearer {TOKEN}"})
 
 
 def finished(page, job):
@@ -132,14 +126,13 @@ def test_a_judgement_that_would_take_too_much_memory_is_of_a_sample(birds, holdo
     assert Judgement.of(birds, holdout=holdout, most_bytes=n * line).summary(0.9) == everyone.summary(0.9)
 
 
-def test_judgements_are_kept_up_to_so_many_bytes(page, birds, monkeypatch):
-    asked = ["/how-good.json", "/how-good.json?holdout=0.25", "/how-good.json?holdout=0.5"]
-    monkeypatch.setattr(judging, "MOST_BYTES", 32 * 4 * 8 + 1)
-    for path in asked:
-        assert page.get(path).json()["judged"] is not None
+def test_judgements_are_kept_up_to_so_many_bytes(page, birds):
     kept = page.app.state.judgements
+    kept.most_bytes = 32 * 4 * 8 + 1
+    for path in ("/how-good.json", "/how-good.json?holdout=0.25", "/how-good.json?holdout=0.5"):
+        assert page.get(path).json()["judged"] is not None
     assert (kept.last(None), kept.last(0.5).n_bytes) == (None, 16 * 4 * 8)
-    assert kept._n_bytes <= judging.MOST_BYTES
+    assert kept._n_bytes <= kept.most_bytes
 
 
 def test_the_curve_has_the_points_that_are_listed(birds):
@@ -259,8 +252,8 @@ def test_events_tell_of_a_job_until_it_is_over(page):
     assert len({json.dumps(each) for each in told}) == len(told) > 1
 
 
-def test_a_stream_ends_before_a_server_that_is_to_end_loses_patience(page, monkeypatch):
-    monkeypatch.setattr("nearsay.web.server.jobs.STREAM_LASTS", 0.05)
+def test_a_stream_ends_before_a_server_that_is_to_end_loses_patience(page):
+    page.app.state.jobs.stream_lasts = 0.05
     go = threading.Event()
     job = page.app.state.jobs.start("judging", "some work", "/how-good", lambda job: go.wait(5))
     told = page.get(f"/jobs/{job.key}/events").text
@@ -301,9 +294,9 @@ def test_the_page_shows_what_evaluate_gives_and_its_twin_the_same(page, birds):
     assert "N+" in html
 
 
-def test_another_accuracy_asks_about_no_item_again(page, birds, monkeypatch):
+def test_another_accuracy_asks_about_no_item_again(page, birds):
     page.get("/how-good.json")
-    monkeypatch.setattr(Judgement, "of", None)
+    page.app.state.judgements.judge = None
     judged = [page.get(f"/how-good.json?accuracy={accuracy}").json()["judged"] for accuracy in (0.6, 0.99)]
     reached = [each["hedging"]["reached"] for each in judged]
     assert reached[0]["gain"] >= reached[1]["gain"]
@@ -329,17 +322,21 @@ def test_held_out_items_are_judged_apart(page, birds):
     assert page.get("/how-good.json").json()["judged"]["n_items"] == 32
 
 
-def test_what_takes_long_is_told_with_its_progress_and_not_begun_twice(page, birds, monkeypatch):
-    go, began, real = threading.Event(), [], Judgement.of
+def slow_judgements(app, go, began):
+    """Judgements take long in this app, until they may go on."""
 
     def slow(*args, on_progress, **named):
         began.append(1)
         on_progress(3, 32)
-        assert go.wait(5)
-        return real(*args, **named)
+        assert go.wait(60)
+        return Judgement.of(*args, **named)
 
-    monkeypatch.setattr(Judgement, "of", slow)
-    monkeypatch.setattr("nearsay.web.pages.judging.PATIENCE", 0.05)
+    app.state.judgements.judge, app.state.judgements.patience = slow, 0.05
+
+
+def test_what_takes_long_is_told_with_its_progress_and_not_begun_twice(page, birds):
+    go, began = threading.Event(), []
+    slow_judgements(page.app, go, began)
     answer = page.get("/how-good.json")
     assert (answer.status_code, answer.json()["judged"]) == (202, None)
     assert answer.json()["job"]["n_done"] == 3
@@ -351,14 +348,14 @@ def test_what_takes_long_is_told_with_its_progress_and_not_begun_twice(page, bir
     assert began == [1]
 
 
-def test_what_failed_is_told_and_begun_again_only_when_asked(page, birds, monkeypatch):
+def test_what_failed_is_told_and_begun_again_only_when_asked(page, birds):
     began = []
 
     def wrong(*args, **named):
         began.append(1)
         raise InputError("There is nothing to judge.")
 
-    monkeypatch.setattr(Judgement, "of", wrong)
+    page.app.state.judgements.judge = wrong
     assert "There is nothing to judge." in page.get("/how-good").text
     assert "There is nothing to judge." in page.get("/how-good").text
     assert began == [1]
@@ -396,17 +393,10 @@ def test_without_an_item_that_votes_the_page_says_why(tmp_path):
 # ------------------------------------------------------------ in a browser
 
 
-def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, monkeypatch, browsing):
-    go, real = threading.Event(), Judgement.of
-
-    def slow(*args, on_progress, **named):
-        on_progress(3, 32)
-        assert go.wait(60)
-        return real(*args, **named)
-
-    monkeypatch.setattr(Judgement, "of", slow)
-    monkeypatch.setattr("nearsay.web.pages.judging.PATIENCE", 0.05)
-    with browsing(birds) as (visit, told):
+def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, browsing):
+    go, app = threading.Event(), make_app(birds, TOKEN)
+    slow_judgements(app, go, [])
+    with browsing(birds, app=app) as (visit, told):
         page = visit("/how-good", 390, "dark")
         page.get_by_text("3 of 32").wait_for()
         go.set()

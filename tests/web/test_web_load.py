@@ -98,12 +98,12 @@ def test_after_a_correction_no_rows_are_grouped_for_those_who_wait(tmp_path, mon
             assert len(collection.label_items(["7", "8"])) == 2
 
 
-def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, monkeypatch):
+def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path):
     with numbers_collection(tmp_path) as made:
         told = ServedCollection(made).about()
     with LiveCollection.open(tmp_path / "heaps.nearsay") as opened:
-        go_on, state = threading.Event(), LiveCollection.state
-        monkeypatch.setattr(LiveCollection, "state", lambda self: go_on.wait(30) and state(self))
+        go_on, state = threading.Event(), opened.state
+        opened.state = lambda: go_on.wait(30) and state()
         behind = ServedCollection(opened)
         reading = behind.warm_up()
         assert behind.about() == told

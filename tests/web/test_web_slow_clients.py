@@ -12,8 +12,8 @@ import pytest
 import uvicorn
 
 from nearsay.cli.serving import listening
-from nearsay.web import app
-from nearsay.web.server import gate
+from nearsay.web.app import MAX_CONNECTIONS, make_app, server_config
+from nearsay.web.server.gate import BodyLimits
 from tests.served_collections import TOKEN, numbers_collection
 
 
@@ -24,9 +24,9 @@ def heaps(tmp_path):
 
 
 @contextmanager
-def on_a_port(collection):
+def on_a_port(collection, most_connections=MAX_CONNECTIONS, **limits):
     """The address of a server as ``nearsay serve`` sets it up."""
-    config = app.server_config(app.make_app(collection, TOKEN))
+    config = server_config(make_app(collection, TOKEN, limits=BodyLimits(**limits)), most_connections)
     config.log_level = "critical"
     server, bound = uvicorn.Server(config), listening()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
@@ -56,10 +56,9 @@ ASKED = f"GET /ask.json HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TO
 SENT = ASKED.replace("GET", "POST").removesuffix("\r\n") + "Content-Type: application/x-www-form-urlencoded\r\n"
 
 
-def test_what_is_sent_too_slowly_is_refused_though_it_never_stops(heaps, monkeypatch):
-    monkeypatch.setattr(gate, "MOST_QUIET", 0.4)
-    monkeypatch.setattr(gate, "LEAST_RATE", 10_000)
-    with on_a_port(heaps) as address, line_to(address, f"{SENT}Content-Length: 5000\r\n\r\n".encode()) as line:
+def test_what_is_sent_too_slowly_is_refused_though_it_never_stops(heaps):
+    head = f"{SENT}Content-Length: 5000\r\n\r\n".encode()
+    with on_a_port(heaps, most_quiet=0.4, least_rate=10_000) as address, line_to(address, head) as line:
         line.settimeout(0.05)
         for _ in range(200):
             with contextlib.suppress(TimeoutError):
@@ -70,10 +69,9 @@ def test_what_is_sent_too_slowly_is_refused_though_it_never_stops(heaps, monkeyp
             pytest.fail("it was waited for")
 
 
-def test_all_together_send_no_more_than_is_held(heaps, monkeypatch):
-    monkeypatch.setattr(gate, "MOST_HELD", 50_000)
+def test_all_together_send_no_more_than_is_held(heaps):
     head = f"{SENT}Content-Length: 40000\r\n\r\n".encode()
-    with on_a_port(heaps) as address, line_to(address, head + b"a" * 30_000) as first:
+    with on_a_port(heaps, most_held=50_000) as address, line_to(address, head + b"a" * 30_000) as first:
         time.sleep(0.2)
         with line_to(address, head + b"a" * 30_000) as second:
             told = second.recv(4096)
@@ -85,9 +83,8 @@ def test_all_together_send_no_more_than_is_held(heaps, monkeypatch):
             assert third.recv(4096).startswith(b"HTTP/1.1 400")
 
 
-def test_beyond_the_limit_of_connections_the_answer_is_503(heaps, monkeypatch):
-    monkeypatch.setattr(app, "MAX_CONNECTIONS", 4)
-    with on_a_port(heaps) as address:
+def test_beyond_the_limit_of_connections_the_answer_is_503(heaps):
+    with on_a_port(heaps, most_connections=4) as address:
         lines = [line_to(address) for _ in range(5)]
         time.sleep(0.2)
         with line_to(address, ASKED.encode()) as line:

@@ -13,7 +13,6 @@ pytest.importorskip("httpx")
 
 from nearsay.collection.live import LiveCollection
 from nearsay.web.content.served_collection import headline
-from nearsay.web.pages import judging
 from tests.served_collections import as_png, client_of, numbers_collection, picture_collection, shade
 
 PAGES = (
@@ -119,7 +118,7 @@ def test_an_error_keeps_the_menu(shades):
         assert "shades" in page.text
 
 
-def test_the_first_page_and_how_good_say_the_same_accuracy(tmp_path, monkeypatch):
+def test_the_first_page_and_how_good_say_the_same_accuracy(tmp_path):
     """The only item of a class, and a sample of cases, make what was learned differ from what is judged."""
     X = np.random.default_rng(0).normal(size=(40, 2)) + 3 * (np.arange(40) % 2)[:, None]
     labels = [*(["low", "high"] * 20)[:38], "alone", "single"]
@@ -130,7 +129,7 @@ def test_the_first_page_and_how_good_say_the_same_accuracy(tmp_path, monkeypatch
         learned = collection.learned.record
         assert all_of(client, "/ask.json")["accuracy"] == {**learned, "of": 40}
         assert f"in {learned['cases']} of 40 past cases" in client.get("/").text
-        monkeypatch.setattr(judging, "PATIENCE", 60.0)
+        client.app.state.judgements.patience = 60.0
         judged = client.get("/how-good.json").json()["judged"]
         shown = all_of(client, "/ask.json")["accuracy"]
         assert (shown["right"], shown["cases"], shown["of"]) == (judged["n_right"], judged["n_items"], 40)

@@ -34,8 +34,8 @@ class ColumnQuantiles:
     starts: np.ndarray
 
     @classmethod
-    def of(cls, columns: np.ndarray) -> ColumnQuantiles:
-        """The quantiles of each column of some rows."""
+    def of(cls, columns: np.ndarray, knots: int = KNOTS) -> ColumnQuantiles:
+        """The quantiles of each column of some rows, at no more than so many values."""
         n_rows, n_columns = columns.shape
         in_order = np.sort(columns.T, axis=1)
         is_first = np.ones((n_columns, n_rows), np.bool_)
@@ -46,10 +46,10 @@ class ColumnQuantiles:
         n_values = is_first.sum(axis=1)
         starts = np.append(0, np.cumsum(n_values))
         values = in_order.ravel()[places]
-        if n_values.max() > KNOTS:
-            some = np.concatenate([start + evenly(n, KNOTS) for start, n in zip(starts, n_values, strict=False)])
+        if n_values.max() > knots:
+            some = np.concatenate([start + evenly(n, knots) for start, n in zip(starts, n_values, strict=False)])
             values, shares = values[some], shares[some]
-            starts = np.append(0, np.cumsum(np.minimum(n_values, KNOTS)))
+            starts = np.append(0, np.cumsum(np.minimum(n_values, knots)))
         return cls(values, shares, starts)
 
     def normal_scores(self, columns: np.ndarray) -> np.ndarray:

@@ -22,9 +22,7 @@ from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.search.choose import SearchBackend
 
-# Rows searched for besides those wanted; and bytes of rows that are multiplied at a time.
-MORE_ROWS = 8
-BLOCK_BYTES = 64 << 20
+BLOCK_BYTES = 64 << 20  # of rows that are multiplied at a time
 # Units in the last place that a squared distance may be off, for each column and besides.
 UNITS_A_COLUMN, UNITS = 4, 32
 
@@ -62,6 +60,8 @@ class InnerProductIndex:
            [3., 2.]]))
     """
 
+    more_rows = 8  # searched for besides those wanted
+
     def __init__(self, search: SearchBackend = "auto", *, n_jobs: int | None = None) -> None:
         self.search = search
         self.n_jobs = n_jobs
@@ -91,7 +91,7 @@ class InnerProductIndex:
         Q = np.asarray(Euclidean().check(Q, name="Q", like=self._rows), np.float64)
         k = check_n_neighbors(k, len(self._rows))
         largest = LargestProducts(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
-        queries, undecided, width = np.column_stack([Q, np.zeros(len(Q))]), np.arange(len(Q)), k + MORE_ROWS
+        queries, undecided, width = np.column_stack([Q, np.zeros(len(Q))]), np.arange(len(Q)), k + self.more_rows
         while len(undecided):
             width = min(width, len(self._rows))
             table = self.index_.query(queries[undecided], width)

@@ -75,6 +75,7 @@ def rows_judged(
     n_classes: int,
     n_groups: int = 1,
     max_past_cases: int | None = MAX_PAST_CASES,
+    table_bytes: int = TABLE_BYTES,
 ) -> np.ndarray | None:
     """Places, in the order of past cases, of the rows that are asked as such; None for all of them.
 
@@ -100,7 +101,7 @@ def rows_judged(
     lists_all = bool(members) and n_classes <= LIST_ALL_UP_TO
     n_listed = n_classes if lists_all else 0
     limit = n_rows if max_past_cases is None else _affordable(n_rows, max_past_cases, n_groups, n_listed)
-    most = rows_within(TABLE_BYTES, line * n_groups, most=max(1, min(n_rows, limit)))
+    most = rows_within(table_bytes, line * n_groups, most=max(1, min(n_rows, limit)))
     if most == n_rows:
         return None
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))

@@ -71,6 +71,8 @@ class ShardedClassifier(NeighborEstimator):
     array([[0.333, 0.667]])
     """
 
+    rows_at_once = ROWS_AT_ONCE  # that are left out together, at most
+
     def __init__(
         self,
         estimator: NeighborClassifier | None = None,
@@ -179,7 +181,7 @@ class ShardedClassifier(NeighborEstimator):
         check_is_fitted(self)
         model, given = self.model_, self.rows_
         # As many rows at a time as shards answer together, of which all classes are listed.
-        at_once = rows_within(ANSWER_BYTES, 16 * len(self.classes_), most=ROWS_AT_ONCE)
+        at_once = rows_within(ANSWER_BYTES, 16 * len(self.classes_), most=self.rows_at_once)
         for rows, p in model.left_out_blocks(at_once):
             yield given.numbers(rows), p
         others = NO_ROWS if given.held is None else np.setdiff1d(self.left_out_numbers(), given.held)

@@ -33,10 +33,7 @@ from nearsay.search.screening.candidate_tables import replace_lines
 A_FEW_MORE = 4
 # A second search for this many times as many costs less than exact search over all rows; a third does not.
 SECOND_TIMES = 4
-# Rows outside the structure: so few that searching them costs little, so many that it is seldom rebuilt.
-LATE_ROOM, LATE_SHARE = 512, 0.02
-# Removed rows only make it propose more than is needed, which is cheaper than building.
-REMOVED_ROOM, REMOVED_SHARE = 512, 0.2
+LATE_SHARE, REMOVED_SHARE = 0.02, 0.2
 
 
 @dataclass(frozen=True)
@@ -115,6 +112,9 @@ class StaticSearch(Versioned, ABC):
     exact: bool
     smallest: ClassVar[int] = 1  # with fewer rows nothing is built, and exact search serves
     background: bool = False  # whether a structure is built anew while the old one answers
+    # Rows outside the structure, besides a share: so few that searching them costs little, so many that it is seldom
+    # rebuilt. Removed rows only make it propose more than is needed, which is cheaper than building.
+    late_room, removed_room = 512, 512
     _rebuilding: Background
 
     @abstractmethod
@@ -191,12 +191,12 @@ class StaticSearch(Versioned, ABC):
                 self._build_anew()
         elif self._out_of_shape:
             self._build_anew()
-        elif self._late.n_live > LATE_ROOM + LATE_SHARE * n:
+        elif self._late.n_live > self.late_room + LATE_SHARE * n:
             self._take_in()
 
     @property
     def _out_of_shape(self) -> bool:
-        return self._n_removed > REMOVED_ROOM + REMOVED_SHARE * len(self._numbers)
+        return self._n_removed > self.removed_room + REMOVED_SHARE * len(self._numbers)
 
     def rebuild(self, *, wait: bool = True) -> bool:
         """Rebuild the structure over the live rows, while the old one serves; False if that is running already.
@@ -216,7 +216,7 @@ class StaticSearch(Versioned, ABC):
 
     def _rebuild_if_out_of_shape(self) -> None:
         n = len(self._numbers)
-        late = self._late.n_live > LATE_ROOM + LATE_SHARE * n
+        late = self._late.n_live > self.late_room + LATE_SHARE * n
         if self.background and n and (late or self._out_of_shape):
             self._rebuilding.start(self._rebuild_and_swap)
 

@@ -32,9 +32,6 @@ KINDS = ("kd", "ball")
 # balls hardly rule anything out there: on 20,000 rows of four columns it measured every fourth or second row.
 NORMS = ("manhattan", "chebyshev", "minkowski")
 QUERIES_AT_ONCE = 256
-# scikit-learn's checks take a fifth of a millisecond before its tree is searched; exact search is done with so many
-# pairs of query and row in less.
-FEW_PAIRS = 1 << 15
 
 
 def why_no_tree(distance: Distance) -> str:
@@ -71,6 +68,9 @@ class TreeSearch(StaticSearch):
     """
 
     exact = True
+    # scikit-learn's checks take a fifth of a millisecond before its tree is searched; exact search is done with so many
+    # pairs of query and row in less.
+    few_pairs = 1 << 15
 
     def __init__(self, metric: Any = "euclidean", *, kind: str = "kd", leaf_size: int = 20) -> None:
         self.metric = metric
@@ -95,7 +95,7 @@ class TreeSearch(StaticSearch):
         return numbers
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
-        if len(Q) * len(self.rows_) <= FEW_PAIRS:
+        if len(Q) * len(self.rows_) <= self.few_pairs:
             return self._all.candidates(Q, k)
         return self.settle(Q, k, self._propose)
 

@@ -26,7 +26,7 @@ from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages import PAGES, batches, judging
 from nearsay.web.rendering import about_if_possible, error_response, on_error
 from nearsay.web.server import jobs
-from nearsay.web.server.gate import Gate
+from nearsay.web.server.gate import LIMITS, BodyLimits, Gate
 from nearsay.web.server.traffic import ROUTES as TRAFFIC_ROUTES
 from nearsay.web.server.traffic import Traffic
 
@@ -41,10 +41,11 @@ def make_app(
     token: str | Sequence[AccessToken] | None,
     hosts: tuple[str, ...] = (),
     root: str = "",
+    limits: BodyLimits = LIMITS,
 ) -> Starlette:
     """The web app of a collection; requests need the token, or one of several with roles.
 
-    ``root`` is the path that a proxy serves the page at.
+    ``root`` is the path that a proxy serves the page at; ``limits`` are those of what requests send.
     """
     tokens = [AccessToken(THE_PAGE, "admin", token)] if isinstance(token, str) else list(token or ())
     traffic = Traffic()
@@ -63,7 +64,7 @@ def make_app(
             *TRAFFIC_ROUTES,
             Route("/static/{name}", StaticFiles().__call__, methods=["GET"]),
         ],
-        middleware=[Middleware(Gate, tokens=tokens, hosts=hosts, root=root, traffic=traffic)],
+        middleware=[Middleware(Gate, tokens=tokens, hosts=hosts, root=root, traffic=traffic, limits=limits)],
         exception_handlers={NearsayError: on_error, HTTPException: _http_error, Exception: on_error},
     )
     app.state.served = ServedCollection(collection)
@@ -82,11 +83,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return error_response(request, message, status, await about_if_possible(request))
 
 
-def server_config(app: Starlette) -> uvicorn.Config:
+def server_config(app: Starlette, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Config:
     """uvicorn's settings, for sockets that listen already."""
     return uvicorn.Config(
         app, ws="none", log_level="warning", access_log=False, server_header=False, proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS, timeout_keep_alive=15, timeout_graceful_shutdown=3,
+        limit_concurrency=most_connections, timeout_keep_alive=15, timeout_graceful_shutdown=3,
     )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nearsay.core.arrays import row_blocks
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import past_cases
 from nearsay.posterior.choice.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.proportional import Proportional
@@ -45,13 +45,14 @@ def test_compiled_and_plain_tie_rules_name_the_same_winner_for_every_k(data, rul
         assert past.right[width - 1] == (named == y).sum()
 
 
-def test_the_k_curve_is_the_same_in_small_blocks(monkeypatch):
+def test_the_k_curve_is_the_same_in_small_blocks():
     rng = np.random.default_rng(4)
-    X, y = rng.integers(0, 5, (90, 2)).astype(float), rng.integers(0, 3, 90)
-    whole = NeighborClassifier("auto", posterior="proportional").fit(X, y)
-    monkeypatch.setattr(past_cases, "ROWS_AT_ONCE", 7)
-    small = NeighborClassifier("auto", posterior="proportional").fit(X, y)
-    for a, b in zip(whole.k_curve_, small.k_curve_, strict=True):
+    X, y, rows = rng.integers(0, 5, (90, 2)).astype(float), rng.integers(0, 3, 90), np.arange(90)
+    table = NeighborIndex().fit(X).leave_one_out(30)
+    small = PastVotes(30, 3)
+    for part in row_blocks(90, size=7):
+        small.add(table[part], y, rows[part])
+    for a, b in zip(PastVotes(30, 3).add(table, y, rows).curve(), small.curve(), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -98,17 +98,16 @@ def test_cases_that_any_weight_gets_right_do_not_drive_weights_to_infinity():
     assert 3 < weights[0] < 100
 
 
-def test_far_classes_are_pooled_into_stand_ins_that_count_for_all_of_them(monkeypatch):
-    monkeypatch.setattr(log_linear, "CANDIDATES", 3)
+def test_far_classes_are_pooled_into_stand_ins_that_count_for_all_of_them():
     rng = np.random.default_rng(0)
-    far = rng.normal(size=(40, 14, 2))
+    far = rng.normal(size=(40, 150, 2))
     order = np.argsort(far.sum(axis=2), axis=1)
-    for first, last in ((3, 6), (6, 12), (12, 14)):  # classes behind one stand-in, all alike
+    for first, last in ((32, 64), (64, 128), (128, 150)):  # classes behind one stand-in, all alike
         for i in range(40):
-            far[i, order[i, first:last]] = 5.0 * last
-    truth = rng.integers(0, 14, 40)
+            far[i, order[i, first:last]] = 0.5 * last
+    truth = rng.integers(0, 150, 40)
     few = likeliest(far, truth, far.sum(axis=2))
-    assert few.features.shape == (40, 3 + 1 + 3, 2) == (40, log_linear.n_candidates(14), 2)
+    assert few.features.shape == (40, 32 + 1 + 3, 2) == (40, log_linear.n_candidates(150), 2)
     weights = np.array([0.05, 0.02])
     for i in range(40):
         scores = few.offsets[i] - few.features[i] @ weights
@@ -117,9 +116,8 @@ def test_far_classes_are_pooled_into_stand_ins_that_count_for_all_of_them(monkey
         assert few.offsets[i, few.truth[i]] == 0
 
 
-@pytest.mark.parametrize("n_classes", [4, 5, 6, 7, 12, 13, 24, 25])
-def test_there_are_as_many_candidates_as_are_said(n_classes, monkeypatch):
-    monkeypatch.setattr(log_linear, "CANDIDATES", 3)
+@pytest.mark.parametrize("n_classes", [33, 34, 64, 65, 128, 129, 256, 257])
+def test_there_are_as_many_candidates_as_are_said(n_classes):
     far = np.random.default_rng(0).normal(size=(5, n_classes, 1))
     few = likeliest(far, np.arange(5) % n_classes, far[:, :, 0])
     assert few.features.shape[1] == log_linear.n_candidates(n_classes)
@@ -204,13 +202,14 @@ def test_a_thousand_classes_are_answered_from_the_nearest_of_them():
     np.testing.assert_allclose(parts, p, rtol=1e-12)
 
 
-def test_one_score_stands_for_all_classes_that_are_not_listed(monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.LIST_ALL_UP_TO", 128)
+def test_one_score_stands_for_all_classes_that_are_not_listed():
     rng = np.random.default_rng(0)
     y = np.concatenate([np.repeat(np.arange(150), 3), [7, 7]])
     X = rng.integers(0, 4, size=(len(y), 3)).astype(float)
-    clf = NeighborClassifier(3, posterior="pooled").fit(X, y)
-    pool, table = clf.posterior_, clf.neighbors(rng.integers(0, 4, size=(40, 3)) + 0.5)
+    labeled = NeighborIndex().fit(X).with_labels(y)
+    labeled.lists_all = False
+    pool = Pooled(members=(1, 2)).fit(labeled.leave_one_out(3, (1, 2)), y, 150)
+    table = labeled.query(rng.integers(0, 4, size=(40, 3)) + 0.5, 3, (1, 2))
     assert table.classes.numbers.shape[1] < 150
     dense = pool._softmax(pool._features([table], slice(None)))
     np.testing.assert_allclose(pool.proba(table), dense, rtol=1e-10)

@@ -17,10 +17,6 @@ from nearsay.neighbors.by_class.queries import Queries
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.search.protocol import NeighborSearch
 
-# A class of up to so many rows is measured whole, which takes less time than searching it first. Where few of its
-# members are wanted, a smaller one is searched too, if so many distances are saved.
-MEASURE_ALL_UP_TO = 256
-FEW_WANTED, WORTH_SEARCHING = 16, 1 << 16
 # Pairs of a query and a class, in one task.
 PAIRS_A_TASK = 4096
 DISTANCES_AT_ONCE = 1 << 18  # of queries to the rows of a class: 2 MB
@@ -110,6 +106,11 @@ class _Measured:
 class RowsByClass:
     """The row numbers of each class, in order; ``grouped`` searches a class, where the distance has products."""
 
+    # A class of up to so many rows is measured whole, which takes less time than searching it first. Where few of its
+    # members are wanted, a smaller one is searched too, if so many distances are saved.
+    measure_all_up_to = 256
+    few_wanted, worth_saving = 16, 1 << 16
+
     def __init__(self, order: np.ndarray, labels: np.ndarray, n_classes: int, grouped: GroupedRows | None) -> None:
         self._order = order
         self._starts = np.searchsorted(labels[order], np.arange(n_classes + 1))
@@ -139,8 +140,8 @@ class RowsByClass:
         size = self.size(number)
         if self.grouped is None or size <= 2 * n_members:
             return False
-        few_wanted = size > FEW_WANTED * n_members and size * n_queries > WORTH_SEARCHING
-        return size > MEASURE_ALL_UP_TO or few_wanted
+        few_wanted = size > self.few_wanted * n_members and size * n_queries > self.worth_saving
+        return size > self.measure_all_up_to or few_wanted
 
 
 def means_of_nearest(far: np.ndarray, members: np.ndarray) -> np.ndarray:

@@ -65,6 +65,8 @@ class LabeledNeighbors:
     ----------
     labels : (n_rows,) int64
     n_classes : int
+    lists_all : bool
+        Whether all classes are listed, or those of the nearest rows.
 
     Examples
     --------
@@ -78,6 +80,8 @@ class LabeledNeighbors:
     array([[[1. , 1. ],
             [3. , 3.5]]])
     """
+
+    most_in_group = MOST_IN_GROUP
 
     def __init__(
         self,
@@ -189,7 +193,7 @@ class LabeledNeighbors:
         assert self.groups is not None
         groups = RowGroups(self.groups, self.search.rows_.live_numbers)
         size = groups.size_of(rows)
-        small = (size > 1) & (size <= MOST_IN_GROUP) & self._takes_groups_out(members)
+        small = (size > 1) & (size <= self.most_in_group) & self._takes_groups_out(members)
         alone, few, left = np.flatnonzero(size == 1), np.flatnonzero(small), np.flatnonzero((size > 1) & ~small)
         parts, places = [self.ungrouped.leave_one_out(k, members, rows[alone])], [alone]
         for lines in row_blocks(len(few), size=GROUPED_AT_ONCE):

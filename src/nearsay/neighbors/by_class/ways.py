@@ -22,8 +22,6 @@ from nearsay.neighbors.living.query_scan import QueryScan
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.protocol import NeighborSearch
 
-# Memory for the nearest of each class, and their distances, before the classes are put in order.
-MEMBER_BYTES = 64 << 20
 QUERIES_MEASURED, ROWS_MEASURED = 64, 1024
 # Scores of so many queries are held at once: more do not make the products faster.
 QUERIES_SCANNED = 8
@@ -41,6 +39,8 @@ class SearchWay(Protocol):
 class MemberWay:
     """A way that finds the nearest members of each class, and puts the classes in order by them."""
 
+    member_bytes = 64 << 20  # for the nearest of each class, and their distances, before the classes are put in order
+
     def __init__(self, search: NeighborSearch, labels: np.ndarray, n_classes: int) -> None:
         self.rows, self.labels, self.n_classes = search, labels, n_classes
 
@@ -52,7 +52,7 @@ class MemberWay:
         n_members = max(members, default=1)
         table = neighbor_search.no_neighbors(queries.n, k)
         classes = NearestClasses.to_fill(queries.n, self.n_classes, members)
-        size = rows_within(MEMBER_BYTES, 16 * (n_members + 1) * self.n_classes, most=max(1, queries.n))
+        size = rows_within(self.member_bytes, 16 * (n_members + 1) * self.n_classes, most=max(1, queries.n))
         for part in row_blocks(queries.n, size=size):
             of_each = no_members(part.stop - part.start, self.n_classes, n_members)
             self.fill(queries[part], table[part], of_each)

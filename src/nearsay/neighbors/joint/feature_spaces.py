@@ -33,9 +33,6 @@ from nearsay.neighbors.joint.held_space import HeldSpace
 # The largest distance of a space is measured from so many rows, so many at once.
 REFERENCE_ROWS, AT_ONCE = 512, 16
 
-# Distances among the rows that are kept at once (256 MB): all of them up to 5,792 rows.
-DISTANCES_KEPT = 2**25
-
 
 @dataclass(frozen=True)
 class FeatureSpace:
@@ -86,6 +83,8 @@ class HeldSpaces:
     >>> [held.distances(m, np.array([[0, 0]])).tolist() for m in range(2)]
     [[[0.0, 3.0]], [[0.0, 16.0]]]
     """
+
+    distances_kept = 2**25  # among the rows, at once (256 MB): all of them up to 5,792 rows
 
     def __init__(self, X: Any, spaces: list[FeatureSpace]) -> None:
         self.rows = as_rows(X)
@@ -141,11 +140,11 @@ class HeldSpaces:
     @property
     def fits_at_once(self) -> bool:
         """Whether the distances between all rows are few enough to be kept."""
-        return self.n_rows**2 <= DISTANCES_KEPT
+        return self.n_rows**2 <= self.distances_kept
 
     def line_blocks(self) -> Iterator[slice]:
         """Rows whose distances to all rows are few enough to be kept: parts for ``between_rows``."""
-        return row_blocks(self.n_rows, size=max(1, DISTANCES_KEPT // self.n_rows))
+        return row_blocks(self.n_rows, size=max(1, self.distances_kept // self.n_rows))
 
     def between_rows(self, space: int, lines: slice, out: np.ndarray) -> None:
         """Fill ``out`` (lines × rows) with the distances of these rows to every row in one space.

@@ -33,17 +33,10 @@ from nearsay.search.screening import bounds
 from nearsay.search.screening.candidate_tables import replace_lines, stack_tables
 from nearsay.search.trees import TreeSearch
 
-# Sums that are made at once for one thread: 1 MB in float32.
-QUERIES_AT_ONCE = 64
-ROWS_AT_ONCE = 4096
 # Queries measured exactly at once.
 MEASURED_AT_ONCE = 16
-# Candidates beyond twice k that a query can have before all rows are measured for it.
-WIDE_LIST = 1024
 # For this share of the rows or more all of them are measured: nothing is left to rule out.
 MOST_OF_ALL = 0.25
-# So many pairs of query and row are measured sooner than any of them is ruled out.
-FEW_PAIRS = 1 << 15
 
 
 class JointDistance(Distance):
@@ -116,6 +109,12 @@ class JointSearch:
     """
 
     exact = True
+    # So many pairs of query and row are measured sooner than any of them is ruled out.
+    few_pairs = 1 << 15
+    # Sums that are made at once for one thread: 1 MB in float32.
+    queries_at_once, rows_at_once = 64, 4096
+    # Candidates beyond twice k that a query can have before all rows are measured for it.
+    wide_list = 1024
 
     def __init__(self, distance: JointDistance) -> None:
         self.distance_ = distance
@@ -139,12 +138,12 @@ class JointSearch:
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """Row numbers (n_queries, at least k) that hold the k nearest; −1 fills up."""
-        if k >= MOST_OF_ALL * len(self.rows_) or len(Q) * len(self.rows_) <= FEW_PAIRS:
+        if k >= MOST_OF_ALL * len(self.rows_) or len(Q) * len(self.rows_) <= self.few_pairs:
             return np.tile(np.arange(len(self.rows_)), (len(Q), 1))
         if not self._never_negative:
             return self._all.candidates(Q, k)
         _ = self._rough  # computed once, before threads use it
-        parts = in_parallel(lambda part: self._shortlist(Q[part], k), shares(len(Q), most=QUERIES_AT_ONCE))
+        parts = in_parallel(lambda part: self._shortlist(Q[part], k), shares(len(Q), most=self.queries_at_once))
         candidates = stack_tables([np.empty((0, k), np.int64), *parts])
         # Where too many rows lie too close, or so far away that float32 has no numbers left for them.
         undecided = np.flatnonzero(candidates[:, k - 1] < 0)
@@ -177,8 +176,8 @@ class JointSearch:
         counting = self.distance_.counting
         spaces = [one.prepare(self.distance_.columns(Q, space)) for one, space in zip(rough, counting, strict=True)]
         errors = np.sum([factor * one.errors for factor, one in zip(factors, spaces, strict=True)], axis=0)
-        lists = Shortlists(2 * errors + bounds.FAINTEST, k, list_length(k) + WIDE_LIST, np.float32)
-        for rows in row_blocks(len(self.rows_), size=max(ROWS_AT_ONCE, k)):
+        lists = Shortlists(2 * errors + bounds.FAINTEST, k, list_length(k) + self.wide_list, np.float32)
+        for rows in row_blocks(len(self.rows_), size=max(self.rows_at_once, k)):
             total = np.zeros((len(Q), rows.stop - rows.start), np.float32)
             for factor, space in zip(factors, spaces, strict=True):
                 space.add(factor, rows, total)

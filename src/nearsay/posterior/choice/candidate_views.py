@@ -85,7 +85,9 @@ def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
             yield distance, True
 
 
-def transforms_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False) -> list[RowTransform]:
+def transforms_to_try(
+    X: Any, labels: np.ndarray, *, large_margin: bool = False, most_measured: int = NUMBERS_TO_MEASURE
+) -> list[RowTransform]:
     """Transforms that are worth a try: to columns of one scale, where they are not, and whitened in several ways.
 
     Whitened ones only where there is something to learn: two classes, and two columns; with a large margin only where
@@ -93,7 +95,7 @@ def transforms_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False)
     """
     transforms = [STANDARDIZED] if unequal_columns(X) else []
     n_columns = len(columns_of_maps(X))
-    if n_columns > 1 and len(X) * n_columns <= NUMBERS_TO_MEASURE:
+    if n_columns > 1 and len(X) * n_columns <= most_measured:
         transforms.append(STANDARDIZED_MANHATTAN)
     if np.count_nonzero(np.bincount(labels)) > 1 and n_columns > 1:
         transforms += WHITENED

@@ -20,10 +20,6 @@ from nearsay.posterior.views.directions_model import DirectionsModel
 from nearsay.posterior.views.principal_directions import along_in_blocks, in_equal_blocks, principal_directions
 from nearsay.posterior.views.row_transforms import STANDARDIZED, ClassSpread, learn_maps
 
-# A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
-# many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
-MOST_DIRECTIONS = 64
-MOST_PRODUCTS = 4e9
 # Probabilities of rows × classes are held; with more than these none are computed.
 MOST_ANSWERS = 1 << 24
 
@@ -40,6 +36,9 @@ class GaussianClasses(DirectionsModel):
     """
 
     _farthest = 1e100  # so that squares stay finite
+    # A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
+    # many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
+    most_directions, most_products = 64, 4e9
 
     def __init__(self, *, scores: bool = False) -> None:
         self.scores = scores
@@ -53,7 +52,7 @@ class GaussianClasses(DirectionsModel):
             self._quantiles = ColumnQuantiles.of(columns)
             columns = self._quantiles.normal_scores(columns)
         with one_blas_thread():
-            n_directions = min(MOST_DIRECTIONS, max(1, int(np.sqrt(MOST_PRODUCTS / n_answers))))
+            n_directions = min(self.most_directions, max(1, int(np.sqrt(self.most_products / n_answers))))
             self._basis = principal_directions(columns - columns.mean(axis=0), n_directions)
         mapped = along_in_blocks(columns, self._basis)
         self._learn(mapped, labels)

@@ -19,8 +19,6 @@ from nearsay.posterior.views.directions_model import DirectionsModel
 from nearsay.posterior.views.principal_directions import along_in_blocks, in_equal_blocks, principal_directions
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps
 
-# Directions that weights are learned for: the principal ones where there are more columns.
-MOST_DIRECTIONS = 512
 # Ridges to try, from strict to free: each is the inverse of the variance that weights are expected to have. The free
 # ones take the most steps, so the search goes on only while they help.
 RIDGES = (300.0, 30.0, 3.0, 0.3, 0.03)
@@ -42,6 +40,7 @@ class LinearClasses(DirectionsModel):
     """
 
     _farthest = 10.0  # one wild number would outweigh all others
+    most_directions = 512  # that weights are learned for: the principal ones where there are more columns
 
     def __init__(self, *, ridge: float | None = None, most_products: float = 4e8) -> None:
         self.ridge = ridge
@@ -55,7 +54,7 @@ class LinearClasses(DirectionsModel):
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
         columns = self._columns(X)
         with one_blas_thread():
-            self._basis = principal_directions(columns - columns.mean(axis=0), MOST_DIRECTIONS)
+            self._basis = principal_directions(columns - columns.mean(axis=0), self.most_directions)
         mapped = along_in_blocks(columns, self._basis)
         self._learn(mapped, labels, met)
         return mapped
@@ -71,7 +70,7 @@ class LinearClasses(DirectionsModel):
 
     def _evenly(self, n_columns: int, n_rows: int) -> np.ndarray:
         """The rows that it is learned from."""
-        n_products = min(n_columns, MOST_DIRECTIONS) * len(self.classes_)
+        n_products = min(n_columns, self.most_directions) * len(self.classes_)
         return evenly(n_rows, max(1, int(self.most_products / n_products)))
 
     def _learn(self, mapped: np.ndarray, labels: np.ndarray, met: np.ndarray) -> None:

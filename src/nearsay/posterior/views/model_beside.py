@@ -86,6 +86,7 @@ class ModelBeside:
     past_: np.ndarray | None = None
     copies_: Sequence[Any] = ()
     keeps_copies = False
+    most_rows = ROWS_TO_LEARN_FROM
 
     def __init__(self, model: Any, classes: np.ndarray, name: str = "", *, keeps_copies: bool = False) -> None:
         self.model = model
@@ -143,10 +144,10 @@ class ModelBeside:
         # A model of the user's learns from all rows in memory.
         draws = in_shards or isinstance(self.model, OWN_MODELS)
 
-        self.rows_ = _drawn(order) if draws else order
+        self.rows_ = self._drawn(order) if draws else order
 
         def fitted(model: Any, rows: np.ndarray) -> Any:
-            rows = _drawn(rows) if draws else rows
+            rows = self._drawn(rows) if draws else rows
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
             return clone(model).fit(_taken(X, rows), y[rows], **weights)
 
@@ -160,7 +161,7 @@ class ModelBeside:
                 return None
             if not is_ours or not shares_directions(len(self.rows_), self.model_.n_columns):
                 return fitted(unfitted, rest)
-            some = _drawn(rest)
+            some = self._drawn(rest)
             rows = self.model_.mapped(_taken(X, some)) if mapped is None else mapped[some]
             return self.model_.of_other_rows(rows, y[some])
 
@@ -181,6 +182,12 @@ class ModelBeside:
         self.copies_ = copies
         if in_shards:
             self._rows, self._fold = X, fold
+
+    def _drawn(self, rows: np.ndarray) -> np.ndarray:
+        """All of these rows, or as many as a model is learned from."""
+        if len(rows) <= self.most_rows:
+            return rows
+        return rows[np.sort(np.random.default_rng(0).choice(len(rows), self.most_rows, replace=False))]
 
     def _fit_and_map(self, X: Any, y: np.ndarray) -> np.ndarray | None:
         """Fit a Gaussian or a line; gives rows in memory in its directions, where the copies share these."""
@@ -255,7 +262,7 @@ class ForestBeside(ModelBeside):
         groups: np.ndarray | None,
     ) -> None:
         """Grow the trees from all rows, or as many as are drawn; each tree from whole groups."""
-        self.rows_ = _drawn(order)
+        self.rows_ = self._drawn(order)
         of_rows = None if groups is None else groups[self.rows_]
         self.model_ = clone(self.model).fit(_taken(X, self.rows_), y[self.rows_], of_rows)
         # The row of the forest that is left out for each row: itself, or any of its group.
@@ -381,13 +388,6 @@ def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:
 def _taken(X: Any, rows: np.ndarray) -> Any:
     """Some rows, read from shards or taken from memory."""
     return X.take(rows) if isinstance(X, ShardedRows) else X[rows]
-
-
-def _drawn(rows: np.ndarray) -> np.ndarray:
-    """All of these rows, or as many as a model is learned from."""
-    if len(rows) <= ROWS_TO_LEARN_FROM:
-        return rows
-    return rows[np.sort(np.random.default_rng(0).choice(len(rows), ROWS_TO_LEARN_FROM, replace=False))]
 
 
 def _check_held_out(held_out: Any, expected: tuple[int, int]) -> np.ndarray:

@@ -178,19 +178,24 @@ class LinearMap:
 
 
 def learn_maps(
-    transforms: Sequence[RowTransform], X: Any, labels: np.ndarray, directions: ColumnDirections | None = None
+    transforms: Sequence[RowTransform],
+    X: Any,
+    labels: np.ndarray,
+    directions: ColumnDirections | None = None,
+    most_columns: int = MOST_COLUMNS,
 ) -> list[LinearMap]:
     """A map for each transform, from rows and their class numbers; what several share is computed, and held, once.
 
     X : (n_rows, n_columns) finite numbers; at least one row.
     labels : (n_rows,) class numbers.
     directions : those of more rows, where they are known; by default they are learned from these.
+    most_columns : of a map that knows labels; of more columns it takes principal directions.
     """
     X, labels = _some(X, labels)
     all_columns = X
     know_labels = any(transform.knows_labels for transform in transforms)
     if directions is None:
-        directions = ColumnDirections.of(X, MOST_COLUMNS if know_labels else None)
+        directions = ColumnDirections.of(X, most_columns if know_labels else None)
     taken, first, matrix, basis = directions.columns, directions.center, directions.scale, directions.basis
     maps = {transform: LinearMap(first, matrix, transform.unit, taken) for transform in transforms}
     if know_labels:
@@ -306,6 +311,8 @@ class LearnedTransforms:
     groups : (n_rows,) int, optional, rows of one group are in one fold.
     """
 
+    most_columns = MOST_COLUMNS  # as in ``learn_maps``
+
     def __init__(
         self,
         transforms: Sequence[RowTransform],
@@ -325,13 +332,13 @@ class LearnedTransforms:
     @cached_property
     def _directions(self) -> ColumnDirections | None:
         """Directions for the maps of all folds, where columns are many, and rows many more."""
-        if self.X.shape[1] <= MOST_COLUMNS:
+        if self.X.shape[1] <= self.most_columns:
             return None
         some = self.order[_even(len(self.order))]
         rows = np.asarray(self.X[some], np.float64)
         n_columns = len(distinct_columns(rows))
-        many = n_columns > MOST_COLUMNS and shares_directions(len(self.order), n_columns)
-        return ColumnDirections.of(rows, MOST_COLUMNS) if many else None
+        many = n_columns > self.most_columns and shares_directions(len(self.order), n_columns)
+        return ColumnDirections.of(rows, self.most_columns) if many else None
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_directions"}
@@ -350,4 +357,4 @@ class LearnedTransforms:
 
     def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
         some = rows[_even(len(rows))]  # of rows in files no others are read
-        return learn_maps(self.transforms, self.X[some], self.labels[some], self._directions)
+        return learn_maps(self.transforms, self.X[some], self.labels[some], self._directions, self.most_columns)

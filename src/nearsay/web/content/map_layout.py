@@ -114,12 +114,15 @@ def components(
     n_columns: int,
     groups: Sequence[tuple[int, int]] | None = None,
     transform: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    *,
+    most_columns: int = MOST_COLUMNS,
+    rows_at_once: int = ROWS_AT_ONCE,
 ) -> np.ndarray:
     """(n_rows, 2) float32: all rows along the two directions of largest variance.
 
     The largest entry of each direction is positive. Columns in ``groups`` (start, stop) are scaled together so that
     every group varies as much as any other. ``transform`` is applied to rows first. The result does not depend on how
-    rows are cut into blocks.
+    rows are cut into blocks. The covariances of up to ``most_columns`` are held as a matrix.
 
     >>> components([np.array([[0.0, 7.0], [1.0, 7.0], [5.0, 7.0]])], 2)[:, 0]
     array([-2., -1.,  3.], dtype=float32)
@@ -130,7 +133,7 @@ def components(
         return placed
 
     def parts() -> Iterator[np.ndarray]:
-        return map(transform, _parts(blocks, n_columns))
+        return map(transform, _parts(blocks, n_columns, rows_at_once))
 
     mean = sum((part.sum(axis=0) for part in parts()), np.zeros(n_columns)) / n
     scale = np.ones(n_columns)
@@ -139,7 +142,7 @@ def components(
         for start, stop in groups:
             scale[start:stop] = 1 / np.sqrt(spread[start:stop].sum() or 1.0)
     with one_blas_thread():  # several may add in another order
-        directions = _widest(parts, mean, scale)
+        directions = _widest(parts, mean, scale, most_columns)
         at = 0
         for part in parts():
             placed[at : at + len(part), : directions.shape[1]] = ((part - mean) * scale) @ directions
@@ -147,7 +150,7 @@ def components(
     return placed
 
 
-def neighbor_layout(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
+def neighbor_layout(neighbors: np.ndarray, start: np.ndarray, rounds: int = ROUNDS) -> np.ndarray:
     """(n, 2) float32: a force-directed layout, attracted to neighbors and repelled from others, from initial positions.
 
     The forces are those of t-SNE with equal weights for all neighbors; what others push is taken from a sample.
@@ -169,21 +172,23 @@ def neighbor_layout(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
     Y = np.asarray(10 * (start - start.mean(axis=0)) / spread + rng.normal(scale=1e-3, size=(n, 2)))
     drawn, pushed = np.empty_like(Y), np.empty_like(Y)
     strangers = max(FEWEST_STRANGERS, min(PAIRS_A_ROUND // n, n))
-    for step in range(ROUNDS):
+    for step in range(rounds):
         go_on()
         # Neighbors find each other first; then all are spread out.
-        draw_together(graph.indptr, graph.indices, shares, Y, 4.0 if step < ROUNDS // 4 else 1.0, drawn)
+        draw_together(graph.indptr, graph.indices, shares, Y, 4.0 if step < rounds // 4 else 1.0, drawn)
         pushed[:], closeness = 0.0, 0.0
         for _ in range(strangers):
             closeness += push_apart(rng.permutation(n), Y, pushed)
-        Y += np.clip(LARGEST_STEP * (1 - step / ROUNDS) * (drawn + pushed * (n / closeness)), -4, 4)
+        Y += np.clip(LARGEST_STEP * (1 - step / rounds) * (drawn + pushed * (n / closeness)), -4, 4)
     return np.asarray(Y - Y.mean(axis=0), np.float32)
 
 
-def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _widest(
+    parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: np.ndarray, most_columns: int
+) -> np.ndarray:
     """(n_columns, up to 2): the directions, the widest first."""
     n_columns = len(mean)
-    if n_columns <= MOST_COLUMNS:
+    if n_columns <= most_columns:
         total = np.zeros((n_columns, n_columns))
         for part in parts():
             centered = (part - mean) * scale
@@ -205,17 +210,17 @@ def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: 
     return np.asarray(directions * np.where(largest < 0, -1.0, 1.0))
 
 
-def _parts(blocks: Sequence[np.ndarray], n_columns: int) -> Iterator[np.ndarray]:
+def _parts(blocks: Sequence[np.ndarray], n_columns: int, at_once: int) -> Iterator[np.ndarray]:
     """The rows of all blocks, so many at a time across blocks; the buffer is reused."""
-    held, n = np.empty((ROWS_AT_ONCE, n_columns)), 0
+    held, n = np.empty((at_once, n_columns)), 0
     for block in blocks:
         start = 0
         while start < len(block):
             go_on()
-            some = block[start : start + ROWS_AT_ONCE - n]
+            some = block[start : start + at_once - n]
             held[n : n + len(some)] = some
             start, n = start + len(some), n + len(some)
-            if n == ROWS_AT_ONCE:
+            if n == at_once:
                 yield held
                 n = 0
     if n:

@@ -29,13 +29,15 @@ GUESSES = 3
 FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
 
 
-def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: int = 100) -> dict[str, Any]:
+def to_review(
+    collection: LiveCollection, ids: Sequence[str] | None = None, n: int = 100, most_queried: int = MOST_QUERIED
+) -> dict[str, Any]:
     """Items with unconfirmed labels, the least certain first, in plain values.
 
     Parameters
     ----------
     collection : LiveCollection
-    ids : items to consider, optional; all by default, of which the first ``MOST_QUERIED`` that wait are answered.
+    ids : items to consider, optional; all by default, of which the first ``most_queried`` that wait are answered.
     n : how many at most.
 
     Returns
@@ -53,7 +55,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     >>> leaves.close()
     """
     if ids is None:
-        waiting = collection.store.unconfirmed(MOST_QUERIED)
+        waiting = collection.store.unconfirmed(most_queried)
         n_waiting, n_done = label_figures(*collection.labels_by_row()[2:])["n_waiting"], 0
     else:
         kept = [collection.store.item(id) for id in ids if id in collection.items.row_of]

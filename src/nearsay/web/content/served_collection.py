@@ -35,9 +35,6 @@ T = TypeVar("T")
 # Accuracies that the slider stops at.
 ACCURACIES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
 ACCURACY = 0.9
-AT_ONCE, MOST_WAITING = 4, 64
-# Seconds until it must be one's turn.
-LONGEST_WAIT = 20.0
 # By then all loops are compiled, and rows are held in the form that single queries use.
 QUESTIONS_TO_WARM_UP = 5
 # Cells of a row that a list of items shows.
@@ -60,6 +57,9 @@ class ServedCollection:
     ----------
     collection : open for writing where corrections are to be accepted.
     """
+
+    at_once, most_waiting = 4, 64  # calls
+    longest_wait = 20.0  # seconds until it must be one's turn
 
     def __init__(self, collection: LiveCollection) -> None:
         self.collection = collection
@@ -102,14 +102,14 @@ class ServedCollection:
     async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Call a function in a thread when it is its turn; ``Overloaded`` where that takes too long."""
         if self._turns is None or self._threads is None:
-            self._turns, self._threads = anyio.CapacityLimiter(AT_ONCE), anyio.CapacityLimiter(AT_ONCE)
-        if self._waiting >= MOST_WAITING:
+            self._turns, self._threads = anyio.CapacityLimiter(self.at_once), anyio.CapacityLimiter(self.at_once)
+        if self._waiting >= self.most_waiting:
             raise Overloaded(BUSY)
         self._waiting += 1
         turn = object()
         try:
             try:
-                with anyio.fail_after(LONGEST_WAIT):
+                with anyio.fail_after(self.longest_wait):
                     await self._turns.acquire_on_behalf_of(turn)
             except TimeoutError:
                 raise Overloaded(BUSY) from None
@@ -236,7 +236,7 @@ class ServedCollection:
 
     async def ask_new(self, X: np.ndarray, accuracy: float = ACCURACY) -> dict[str, Any]:
         """The answer to a vector (1, n_columns), hedged at every accuracy of the slider."""
-        if len(self._batcher) >= MOST_WAITING:
+        if len(self._batcher) >= self.most_waiting:
             raise Overloaded(BUSY)
         return await self._batcher.ask(X, (accuracy, True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -22,11 +23,7 @@ from nearsay.web.schema import ANY, BOOL, PART, PLACE, SHARE, TEXT, nullable, re
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
 from nearsay.web.shapes import JOB, JOB_GIVEN, LABEL, VERSION
 
-# Seconds until a page with the progress is shown instead.
-PATIENCE = 1.0
 MOST_KEPT, MOST_ACCURACIES = 3, 16
-# Probabilities of judged items take no more memory than this, together.
-MOST_BYTES = 256 * 2**20
 CLASSES_SHOWN = 12
 JUDGE = {"accuracy": SHARE, "holdout": share(0.05, 0.5)}
 SHOW, AGAIN = Takes(query=JUDGE), Takes(form=JUDGE)
@@ -35,7 +32,11 @@ SHOW, AGAIN = Takes(query=JUDGE), Takes(form=JUDGE)
 class Judgements:
     """The last judgement for each share held out, and its figures at several accuracies."""
 
+    patience = 1.0  # seconds until a page with the progress is shown instead
+    most_bytes = 256 * 2**20  # of the probabilities of judged items, together
+
     def __init__(self) -> None:
+        self.judge: Callable[..., Judgement] = Judgement.of
         self._lock = threading.Lock()
         self._last: OrderedDict[float | None, Judgement] = OrderedDict()
         self._shown: Recent[dict[str, Any]] = Recent(MOST_ACCURACIES)
@@ -60,14 +61,14 @@ class Judgements:
 
         def work(job: Job) -> None:
             with stoppable(job.check):
-                judgement = Judgement.of(
-                    served.collection, holdout=holdout, on_progress=job.progress, most_bytes=MOST_BYTES
+                judgement = self.judge(
+                    served.collection, holdout=holdout, on_progress=job.progress, most_bytes=self.most_bytes
                 )
                 judgement.shown(TARGET)
             with self._lock:
                 self._last[holdout] = judgement
                 self._last.move_to_end(holdout)
-                while len(self._last) > 1 and (len(self._last) > MOST_KEPT or self._n_bytes > MOST_BYTES):
+                while len(self._last) > 1 and (len(self._last) > MOST_KEPT or self._n_bytes > self.most_bytes):
                     self._jobs.pop(self._last.popitem(last=False)[0], None)
 
         with self._lock:
@@ -125,7 +126,7 @@ def _ready(
     if judgements.last(holdout) is None and may_start:
         started = 0, judgements.start(jobs, served, holdout, page)
     if started is not None and not started[1].over:
-        started[1].wait(PATIENCE)
+        started[1].wait(judgements.patience)
     job = None if started is None or started[1].state == "done" else started[1]
     return job, judgements.last(holdout)
 

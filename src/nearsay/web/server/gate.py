@@ -12,6 +12,7 @@ import ipaddress
 import re
 from base64 import b64decode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from time import perf_counter
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -26,12 +27,6 @@ from nearsay.web.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Sessions
 from nearsay.web.rendering import UNEXPECTED, error_response
 from nearsay.web.server.traffic import Traffic
 
-# A batch of pictures; single ones are limited by what they decode to.
-MOST_BYTES = 64 * 2**20
-# All bodies together.
-MOST_HELD = 4 * MOST_BYTES
-# Seconds without a byte of a body, seconds until it must be complete, and bytes a second after the first of these.
-MOST_QUIET, MOST_SENDING, LEAST_RATE = 20.0, 300.0, 4096
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; object-src 'none'"
@@ -46,6 +41,29 @@ SAFE = ("GET", "HEAD")
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 
 
+@dataclass(frozen=True)
+class BodyLimits:
+    """What a request may send.
+
+    Attributes
+    ----------
+    most_bytes : of one body, such as a batch of pictures; single ones are limited by what they decode to.
+    most_held : bytes of all bodies together.
+    most_quiet : seconds without a byte of a body.
+    most_sending : seconds until it must be complete.
+    least_rate : bytes a second, after the first ``most_quiet`` seconds.
+    """
+
+    most_bytes: int = 64 * 2**20
+    most_held: int = 256 * 2**20
+    most_quiet: float = 20.0
+    most_sending: float = 300.0
+    least_rate: float = 4096
+
+
+LIMITS = BodyLimits()
+
+
 class Gate:
     """Middleware that checks every request, limits its body, and adds security headers.
 
@@ -55,16 +73,24 @@ class Gate:
     hosts : host names of the server, in addition to localhost and plain addresses.
     root : the path that a proxy serves the page at.
     traffic : counts requests and writes the access log.
+    limits : of bodies.
     """
 
     def __init__(
-        self, app: ASGIApp, tokens: Sequence[AccessToken], hosts: tuple[str, ...], root: str, traffic: Traffic
+        self,
+        app: ASGIApp,
+        tokens: Sequence[AccessToken],
+        hosts: tuple[str, ...],
+        root: str,
+        traffic: Traffic,
+        limits: BodyLimits,
     ) -> None:
         self._app = app
         self._sessions = Sessions(tokens) if tokens else None
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         self._root = root.rstrip("/")
         self._traffic = traffic
+        self.limits = limits
         self.bytes_held = 0  # by the bodies of all requests in progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,7 +146,7 @@ class Gate:
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             return PlainTextResponse("Content-Length must be a number.", 400)
-        if len(length) > 15 or int(length) > MOST_BYTES:
+        if len(length) > 15 or int(length) > self.limits.most_bytes:
             return PlainTextResponse("This is too large.", 413)
         if scope["path"] in ("/health", "/label-studio/health") and scope["method"] in SAFE:
             return None
@@ -226,14 +252,14 @@ class Body:
     """Receives a body until it is too large or too slow; the announced length is not trusted."""
 
     def __init__(self, receive: Receive, gate: Gate) -> None:
-        self._receive, self._gate = receive, gate
+        self._receive, self._gate, self._limits = receive, gate, gate.limits
         self._taken, self._ended, self._since = 0, False, anyio.current_time()
 
     async def __call__(self) -> Message:
         if self._ended:  # only the end of the connection is waited for
             return await self._receive()
         try:
-            with anyio.fail_after(min(MOST_QUIET, self._ends - anyio.current_time())):
+            with anyio.fail_after(min(self._limits.most_quiet, self._ends - anyio.current_time())):
                 message = await self._receive()
         except TimeoutError:
             raise BodyRefused("This arrived too slowly.", 408) from None
@@ -241,16 +267,17 @@ class Body:
         self._taken += n
         self._gate.bytes_held += n
         self._ended = not message.get("more_body", False)
-        if self._taken > MOST_BYTES:
+        if self._taken > self._limits.most_bytes:
             raise BodyRefused("This is too large.", 413)
-        if self._gate.bytes_held > MOST_HELD:
+        if self._gate.bytes_held > self._limits.most_held:
             raise BodyRefused("The server is busy. Try again in a moment.", 503)
         return message
 
     @property
     def _ends(self) -> float:
         """When more must have arrived."""
-        return self._since + min(MOST_SENDING, MOST_QUIET + self._taken / LEAST_RATE)
+        limits = self._limits
+        return self._since + min(limits.most_sending, limits.most_quiet + self._taken / limits.least_rate)
 
     def give_back(self) -> None:
         """Release the bytes of a finished request."""

@@ -31,8 +31,7 @@ OVER = ("done", "canceled", "failed")
 POLL_SECONDS = 0.1
 # Seconds until the progress is shown instead of the end.
 PATIENCE = 1.0
-# A browser reconnects when a stream ends; a server that shuts down waits for the longest.
-STREAM_LASTS, COME_BACK_MS = 2.0, 100
+COME_BACK_MS = 100  # until a browser reconnects when a stream ends
 log = logging.getLogger("nearsay")
 
 
@@ -106,6 +105,8 @@ class Job:
 
 class Jobs:
     """Jobs that wait or run, and the last ones that are over."""
+
+    stream_lasts = 2.0  # seconds; a server that shuts down waits for the longest
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Job] = OrderedDict()
@@ -182,7 +183,7 @@ async def _events(jobs: Jobs, job: Job) -> AsyncIterator[str]:
     jobs.listeners += 1
     try:
         yield f"retry: {COME_BACK_MS}\n\n"
-        last, ends = "", anyio.current_time() + STREAM_LASTS
+        last, ends = "", anyio.current_time() + jobs.stream_lasts
         while True:
             data = as_json(job.to_dict())
             if data != last:

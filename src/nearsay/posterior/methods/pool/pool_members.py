@@ -73,11 +73,15 @@ class PoolMembers:
 
 
 def members_that_pay(
-    folds: Sequence[TaughtFold], columns: Sequence[np.ndarray], failure: float, n_classes: int
+    folds: Sequence[TaughtFold],
+    columns: Sequence[np.ndarray],
+    failure: float,
+    n_classes: int,
+    missed: float = MISSED,
 ) -> PoolMembers:
     """Drop the member that is missed least, as long as all that were dropped together are not missed.
 
-    They are missed where, two standard errors added, past cases lose more than ``MISSED`` of the log loss without them:
+    They are missed where, two standard errors added, past cases lose more than ``missed`` of the log loss without them:
     with few cases it takes much to drop a member. The first one always stays.
 
     columns : the numbers of the weights of each member.
@@ -95,7 +99,7 @@ def members_that_pay(
         return np.concatenate(parts)
 
     whole = losses([[]])[:, 0]
-    most = MISSED * float(np.average(whole, weights=worth))
+    most = missed * float(np.average(whole, weights=worth))
     idle: list[int] = []
     loss = float(np.average(whole, weights=worth))
     while True:
