@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,9 +17,9 @@ from nearsay.core.arrays import evenly
 from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.learn.lmnn import impostors
 from nearsay.learn.lmnn import solve as lmnn_solve
 from nearsay.learn.lmnn.descent import descend
+from nearsay.learn.lmnn.impostors import GpuImpostors
 from nearsay.learn.lmnn.lmnn import LMNN
 from nearsay.learn.lmnn.loss import LMNNLoss
 from nearsay.learn.lmnn.targets import target_neighbors
@@ -149,22 +148,17 @@ def test_neither_memory_nor_blocks_change_a_bit(name, value):
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
 @pytest.mark.parametrize("far", [1.0, 1e30])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_lists_made_on_a_card_change_no_bit(monkeypatch, far):
+def test_lists_made_on_a_gpu_change_no_bit(far):
     """Its steps are taken on the CPU here."""
     rng = np.random.default_rng(0)
     X, y = np.round(rng.normal(size=(150, 4)), 1), rng.integers(0, 5, size=150)
     X[0] *= far
-    expected = LMNN(max_iter=5).fit(X, y)
-    monkeypatch.setattr(impostors, "CARD_FROM", 0)
-    monkeypatch.setattr(impostors, "CARD", "cpu")
-    monkeypatch.setattr(impostors, "fits_gpu", lambda X: True)
-    asked = mock.Mock(wraps=impostors.GpuImpostors)
-    monkeypatch.setattr(impostors, "GpuImpostors", asked)
-    there = LMNN(max_iter=5).fit(X, y)
-    assert asked.called
-    np.testing.assert_array_equal(there.components_, expected.components_)
-    np.testing.assert_array_equal(there.loss_curve_, expected.loss_curve_)
+    here, there = (LMNNLoss(X, y, target_neighbors(X, y, 3), push=0.5, margins=np.ones((5, 5))) for _ in range(2))
+    there._lists._device = "cpu"
+    for L in (np.eye(4), 1.01 * np.eye(4), np.eye(4) + 0.2):
+        for found, expected in zip(there(L), here(L), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert isinstance(there._lists._on_gpu, GpuImpostors)
 
 
 def test_a_list_that_was_made_without_room_is_not_kept():
