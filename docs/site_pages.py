@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ def front_page(text: str) -> str:
     return relinked(text, DOCS / "index.md", DOCS / "index.md") + "\n" + toctree(pages)
 
 
-def api_pages() -> Iterator[tuple[str, str]]:
+def api_pages(modules: Sequence[str] = PUBLIC_MODULES) -> Iterator[tuple[str, str]]:
     """The pages of the reference, by file name: one that lists all names, and one for each constant.
 
     A name that several modules have is described once, under the first of them.
@@ -152,7 +152,7 @@ def api_pages() -> Iterator[tuple[str, str]]:
     lines = ["API reference", "=============", "", "Every public name, by the module it is imported from.", ""]
     constants: list[str] = []
     described: list[Any] = []
-    for module in PUBLIC_MODULES:
+    for module in modules:
         home = import_module(module)
         lines += [*_heading(module, "-"), f".. currentmodule:: {module}", "", _summary(home), ""]
         again = [name for name in home.__all__ if any(getattr(home, name) is other for other in described)]

@@ -60,7 +60,7 @@ def whole_story(seed: int) -> Notebook:
 
 def work(path: Path, seed: int, acknowledged: int) -> None:
     """Go through the story from where the collection stands."""
-    shard_files.SHARD_ROWS = ROWS_PER_SHARD
+    shard_files.Shards.most_rows = ROWS_PER_SHARD
     store = Store.open(path) if path.exists() else Store.create(path, N_COLUMNS)
     os.write(acknowledged, f"{store.version}\n".encode())
     start = store.version

@@ -129,8 +129,7 @@ class Language(SimpleNamespace):
     def __init__(self):
         super().__init__(numbers=(), load=load, store=store, atomic_add=atomic_add, constexpr=int)
         self.split, self.reduce = split, reduce
-        for name in ("int32", "int64", "float16", "float32", "float64"):
-            setattr(self, name, np.dtype(name))
+        vars(self).update({name: np.dtype(name) for name in ("int32", "int64", "float16", "float32", "float64")})
         self.arange = lambda start, stop: block(np.arange(start, stop, dtype=np.int32))
         self.zeros = lambda shape, dtype: block(np.zeros(shape, dtype))
         self.full = lambda shape, value, dtype: block(np.full(shape, value, dtype))

@@ -58,12 +58,12 @@ def leaf_splits(group: str) -> list[Split]:
     return [Split(X[turn != each], y[turn != each], X[turn == each], y[turn == each]) for each in range(N_LEAF_SPLITS)]
 
 
-def digit_splits() -> list[Split]:
+def digit_splits(n_digits: int = N_DIGITS) -> list[Split]:
     """MNIST pixels in 50 principal components of the rows to learn from, which come in even steps; all test rows."""
     from sklearn.decomposition import PCA
 
     train, test = load_dataset("mnist", split="train"), load_dataset("mnist", split="test")
-    train = train.take(evenly(len(train), N_DIGITS))
+    train = train.take(evenly(len(train), n_digits))
     pca = PCA(DIGIT_COLUMNS, svd_solver="covariance_eigh").fit(train.X.astype(np.float64))
     X, Q = (pca.transform(rows.X.astype(np.float64)) for rows in (train, test))
     return [Split(X, np.asarray(train.y), Q, np.asarray(test.y))]
@@ -146,15 +146,15 @@ def choose(candidates: Candidates, X: np.ndarray, y: np.ndarray) -> dict[str, An
     return None if best == 0 else tuned[0].table[best]["settings"]
 
 
-def validation_folds(y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def validation_folds(y: np.ndarray, enough: int = ENOUGH_TO_CHOOSE_BY) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows to learn from and rows to choose by: fifths of every class, as many as it takes to choose by enough rows."""
     from sklearn.model_selection import StratifiedKFold
 
-    n_folds = min(FOLDS, math.ceil(FOLDS * ENOUGH_TO_CHOOSE_BY / len(y)))
+    n_folds = min(FOLDS, math.ceil(FOLDS * enough / len(y)))
     return list(islice(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y), n_folds))
 
 
-def named_rightly(split: Split, metric: Any | None) -> np.ndarray:
+def named_rightly(split: Split, metric: Any | None, n_neighbors: int = VOTING_NEIGHBORS) -> np.ndarray:
     """Whether the neighbors name each judged row rightly, mapped by a metric or as they are; ties go to the nearest.
 
     >>> X, y = np.array([[0.0], [1.0], [9.0]]), np.array(["a", "a", "b"])
@@ -163,7 +163,7 @@ def named_rightly(split: Split, metric: Any | None) -> np.ndarray:
     """
     X, Q = (split.X, split.Q) if metric is None else (metric.transform(split.X), metric.transform(split.Q))
     names, numbers = np.unique(split.y, return_inverse=True)
-    table = nearest(X, Q, min(VOTING_NEIGHBORS, len(X)))
+    table = nearest(X, Q, min(n_neighbors, len(X)))
     votes = count_votes(neighbor_labels(table, numbers), len(names))
     right: np.ndarray = names[winners(votes, table, numbers)] == split.truth
     return right

@@ -108,12 +108,13 @@ def hedge_rows(
     confidence: float = 0.9,
     progress: Callable[[str], None] | None = None,
     n_processes: int = 1,
+    at_once: int = COLLECTIONS_AT_ONCE,
 ) -> list[dict[str, Any]]:
     """For each world, estimator, size and accuracy: how often the promise was kept, and how much was answered.
 
     "kept" is the share of collections in which new rows got right answers as often as promised, "silent" that in which
     all of them got the root; "answered", "gain" and "possible" are means over collections. Figures do not depend on the
-    number of processes.
+    number of processes, nor on how many collections each draws ``at_once``.
     """
     for given, known, what in ((worlds, WORLDS, "world"), (estimators, ESTIMATORS, "estimator")):
         for name in given:
@@ -124,13 +125,13 @@ def hedge_rows(
             f"A simulation takes one collection at least, of 2 rows or more; got {collections} of {list(sizes)} rows."
         )
     lines = [(name, estimator, n) for name in worlds for estimator in estimators for n in sizes]
-    firsts = range(0, collections, COLLECTIONS_AT_ONCE)
+    firsts = range(0, collections, at_once)
     parts = Parallel(n_processes, return_as="generator")(
         delayed(outcomes)(
             WORLDS[name](),
             ESTIMATORS[estimator],
             n,
-            min(COLLECTIONS_AT_ONCE, collections - first),
+            min(at_once, collections - first),
             accuracies,
             (confidence,),
             first_seed=FIRST_SEED + first,

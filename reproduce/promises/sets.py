@@ -72,14 +72,17 @@ def plane_coverages(estimator: Any, n: int, levels: Sequence[float], collections
 
 
 def set_rows(
-    sizes: Sequence[int] = SIZES, collections: int = 300, progress: Callable[[str], None] | None = None
+    sizes: Sequence[int] = SIZES,
+    collections: int = 300,
+    progress: Callable[[str], None] | None = None,
+    class_counts: Sequence[int] = N_CLASSES,
 ) -> list[dict[str, Any]]:
     """Coverage and size of sets around votes and around the pool, for each way to calibrate."""
     rows = []
     for name in ("proportional", "pooled"):
         estimator = NeighborClassifier(5, posterior=name)
         for cv in ("split", None, 5):
-            for n_classes in N_CLASSES:
+            for n_classes in class_counts:
                 for n in sizes:
                     if progress is not None:
                         progress(f"{name}, cv={cv}, {n_classes} classes, {n} rows")

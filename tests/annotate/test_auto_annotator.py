@@ -12,8 +12,6 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 import nearsay as ns
-from nearsay.annotate import annotator as annotator_module
-from nearsay.annotate import keyword_columns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import SHAPED, ColumnView, KeywordColumns, leading_directions
@@ -64,7 +62,7 @@ def test_answers_have_evidence_whichever_scorers_are_used(monkeypatch):
         regression = [each for each in chosen if each.scorer == "regression, linear"]
         return type(chosen)([type(regression[0])("regression, linear", 1.0, 2.0)], 1.0, 10)
 
-    monkeypatch.setattr(annotator_module, "choose_scorers", only_regression)
+    monkeypatch.setattr("nearsay.annotate.annotator.choose_scorers", only_regression)
     alone = KeywordAnnotator(n_neighbors=7).fit(X, Y)
     for fitted in (every, alone):
         answers = fitted.annotate(X[:3])
@@ -157,10 +155,11 @@ def test_any_small_table_of_numbers_and_words_is_taken(n_rows, n_columns, n_word
 
 
 @pytest.mark.parametrize(("most", "n_splits"), [(90, 5), (19, 5), (18, 1), (5, 1)])
-def test_rows_asked_about_are_never_learned_from_and_few_of_many_need_one_model(most, n_splits, monkeypatch):
-    monkeypatch.setattr(annotator_module, "MOST_PAST_CASES", most)
+def test_rows_asked_about_are_never_learned_from_and_few_of_many_need_one_model(most, n_splits):
     X, Y = mixed(90)
-    fitted = KeywordAnnotator(KeywordRegression()).fit(X, Y)
+    fitted = KeywordAnnotator(KeywordRegression())
+    fitted.most_past_cases = most
+    fitted.fit(X, Y)
     folds = fitted._folds(annotated_order(X, csr_array(Y)), fitted.held_out_rows_)
     assert len(fitted.held_out_rows_) == most
     assert len(folds) == n_splits
@@ -220,13 +219,12 @@ def test_rows_in_a_view_lie_at_distance_one_from_their_mean_on_average(name, sca
     assert np.isfinite(ColumnView.of(name, constant).columns(constant)).all()
 
 
-@pytest.mark.parametrize(("most", "exact"), [(100, True), (100, False), (5, True), (5, False)])
-def test_columns_of_new_rows_are_those_of_the_same_rows_when_fitted(most, exact, monkeypatch):
-    monkeypatch.setattr(keyword_columns, "DIRECTIONS", most)
-    monkeypatch.setattr(keyword_columns, "FACTORED_WHOLE", 1500 if exact else 3)
+@pytest.mark.parametrize("most", [100, 5])
+def test_columns_of_new_rows_are_those_of_the_same_rows_when_fitted(most):
     X = np.random.default_rng(0).random((25, 60))
     Y = (X[:, :2] > 0.5).astype(int)
     columns = KeywordColumns()
+    columns.most_directions = most
     made = columns.fit_transform(X, Y)
     np.testing.assert_allclose(columns.transform(X), made, atol=1e-6)
     vectors, linear = made[:, columns.blocks_["vectors"]], made[:, columns.blocks_["linear"]]
@@ -236,11 +234,13 @@ def test_columns_of_new_rows_are_those_of_the_same_rows_when_fitted(most, exact,
         np.testing.assert_allclose(*gaps, atol=1e-9)
 
 
-def test_leading_directions_are_those_of_largest_variance():
+@pytest.mark.parametrize("factored_whole", [6, 5])
+def test_leading_directions_are_those_of_largest_variance(factored_whole):
     X = np.random.default_rng(0).normal(size=(40, 6)) * [9, 5, 3, 1, 0.5, 0.1]
     X -= X.mean(axis=0)
     strongest = np.linalg.eigh(X.T @ X)[1][:, ::-1][:, :3]
-    np.testing.assert_allclose(np.abs(leading_directions(X, 3) @ strongest), np.eye(3), atol=1e-9)
+    found = leading_directions(X, 3, factored_whole)
+    np.testing.assert_allclose(np.abs(found @ strongest), np.eye(3), atol=1e-9)
 
 
 @given(st.integers(4, 9), st.integers(1, 5), st.booleans(), st.integers(0, 10**6))

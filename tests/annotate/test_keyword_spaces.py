@@ -19,7 +19,6 @@ from nearsay.annotate.scorers.regression import KeywordRegression
 from nearsay.annotate.scorers.transformed_neighbors import TransformedNeighbors
 from nearsay.core.parallel import threads
 from nearsay.errors import InputError
-from nearsay.learn import keyword_projection
 from nearsay.learn.keyword_projection import WORD_RIDGE, KeywordProjection, some_words
 
 small = hnp.arrays(np.float64, st.tuples(st.integers(4, 9), st.integers(1, 4)), elements=st.integers(-3, 3))
@@ -59,11 +58,10 @@ def test_mapped_rows_have_length_one_and_a_row_at_the_mean_none():
     np.testing.assert_array_equal(learned.transform(learned.mean_[None]), 0)
 
 
-def test_words_of_all_rows_or_none_have_no_part_and_of_many_the_rarest(monkeypatch):
+def test_words_of_all_rows_or_none_have_no_part_and_of_many_the_rarest():
     Y = csr_array([[1, 0, 1, 1, 0], [1, 0, 1, 0, 1], [1, 0, 0, 0, 0]])
     assert some_words(Y).toarray().tolist() == [[1, 1, 0], [1, 0, 1], [0, 0, 0]]
-    monkeypatch.setattr(keyword_projection, "MOST_WORDS", 1)
-    assert some_words(Y).toarray().tolist() == [[1], [1], [0]]
+    assert some_words(Y, most_words=1).toarray().tolist() == [[1], [1], [0]]
 
 
 def test_like_keywords_are_nearer_than_before():

@@ -11,6 +11,7 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -218,31 +219,20 @@ def test_the_version_is_the_packages():
     assert run("--version").stdout == f"nearsay {nearsay.__version__}\n"
 
 
-def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):
-    def fail(picture, **options):
-        raise DatasetNotFound("No 'mnist' here.")
-
-    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", fail)
+@pytest.mark.parametrize(
+    ("error", "exit_code", "words"),
+    [(DatasetNotFound("No 'mnist' here."), 1, "No 'mnist' here."), (KeyboardInterrupt(), 130, "interrupted")],
+)
+def test_an_error_a_user_can_act_on_is_one_line_and_an_exit_code(monkeypatch, error, exit_code, words):
+    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", Mock(side_effect=error))
     result = run("tour", "--json")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "nearsay: No 'mnist' here.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (exit_code, "", f"nearsay: {words}\n")
     assert isinstance(result.exception, SystemExit)
 
 
 def test_a_mistake_of_our_own_is_not_hidden(monkeypatch):
-    def fail(picture, **options):
-        raise ZeroDivisionError("ours")
-
-    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", Mock(side_effect=ZeroDivisionError("ours")))
     assert isinstance(run("tour").exception, ZeroDivisionError)
-
-
-def test_an_interrupt_is_exit_code_130(monkeypatch):
-    def interrupt(picture, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", interrupt)
-    result = run("tour")
-    assert (result.exit_code, result.stderr) == (130, "nearsay: interrupted\n")
 
 
 def test_the_command_runs_as_a_module_too():

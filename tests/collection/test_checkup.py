@@ -79,7 +79,7 @@ def test_a_whole_collection_is_ok_and_everything_in_it_is_counted(path):
 
 
 @pytest.mark.parametrize(("posterior", "n_tables"), [("auto", 0), ("rank", 1)])
-def test_a_living_collection_is_compared_with_one_opened_afresh(path, monkeypatch, posterior, n_tables):
+def test_a_living_collection_is_compared_with_one_opened_afresh(path, posterior, n_tables):
     with LiveCollection.open(path) as collection:
         collection.learn(posterior=posterior)
         collection.likely_mistakes()
@@ -91,7 +91,7 @@ def test_a_living_collection_is_compared_with_one_opened_afresh(path, monkeypatc
         assert result.writer.startswith(f"process {os.getpid()} on")
         table = collection.tracker._living.table()
         swapped = NeighborTable(table.indices[::-1].copy(), table.distances)
-        monkeypatch.setattr(collection.tracker._living, "table", lambda: swapped)
+        collection.tracker._living.table = lambda: swapped
         wrong = checkup(collection)
     assert [fault.what.split(" differs ")[0] for fault in wrong.faults] == ["The leave-one-out table"]
     assert wrong.faults[0].advice == REOPEN

@@ -12,7 +12,6 @@ from sklearn.datasets import load_iris
 
 import nearsay as ns
 from nearsay.collection import LiveCollection, Store
-from nearsay.collection.state.keywords import learned_keywords
 from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write
@@ -153,9 +152,8 @@ def test_a_table_with_a_row_that_learned_views_cannot_hold_is_added_without_it(t
 
 
 @pytest.mark.parametrize(("label", "groups"), [("setosa", None), (None, GROUPS)])
-def test_rows_taken_before_anything_was_learned_never_stop_learning(tmp_path, monkeypatch, label, groups):
+def test_rows_taken_before_anything_was_learned_never_stop_learning(tmp_path, label, groups):
     """Views are learned without the past case that they map: among rows of 1e-12 one of 1e30 is beyond float32."""
-    monkeypatch.setattr(learned_keywords, "FEWEST", 4)
     with LiveCollection.create(tmp_path / "c", 4, feature_groups=groups) as collection:
         collection.add(IDS, IRIS.data * 1e-12, LABELS, WORDS)
         collection.add(["huge"], row_of(1e30), [label], [["small"]])

@@ -7,14 +7,15 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.collection import distributed, labeling, labeling_parts
-from nearsay.collection.distributed import PastCasesTask, learned_on, past_cases_part
+from nearsay.collection import labeling, labeling_parts
+from nearsay.collection.distributed import DistributedView, PastCasesTask, learned_on, past_cases_part
 from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.indexing import index_source
 from nearsay.collection.ingest.image_description import Description
@@ -23,6 +24,7 @@ from nearsay.collection.state.learned import FILE, Learned
 from nearsay.collection.state.live_views import LiveTransform
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.sharded import dask_cluster
+from nearsay.neighbors.sharded.dask_cluster import workers_of
 from tests.cli.test_commands import picture, run
 
 HALVES = True
@@ -148,12 +150,18 @@ def contents(learned: Learned, folder: Path) -> dict[str, bytes]:
         return {name: file.read(name) for name in file.namelist()}
 
 
+class SmallTasks(DistributedView):
+    rows_a_task = 7
+
+
 @pytest.mark.parametrize(
-    ("made", "rows_a_task"),
-    [("unequal columns", 7), ("feature groups", 7), ("one posterior", 7), ("one posterior", 1000)],
+    ("made", "view"),
+    [
+        *(("unequal columns", SmallTasks), ("feature groups", SmallTasks), ("one posterior", SmallTasks)),
+        ("one posterior", DistributedView),
+    ],
 )
-def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, rows_a_task):
-    monkeypatch.setattr(distributed, "ROWS_A_TASK", rows_a_task)
+def test_learned_in_parts_is_learned_as_a_whole(tmp_path, made, view):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 4, 80)
     X = (rng.integers(0, 5, (80, 4)) + labels[:, None]).astype(np.float32)
@@ -166,8 +174,10 @@ def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, row
         rows.add([f"row {i}" for i in range(80)], X, [str(label) for label in labels], keywords=words)
         rows.set_taxonomy(tree)
         rows.forget(["row 5", "row 77"])
-        whole = rows.tracker.learn(queries.get("posterior", "auto"), "auto")
-        parts = learned_on(None, rows, **queries)
+        posterior = queries.get("posterior", "auto")
+        whole = rows.tracker.learn(posterior, "auto")
+        known = workers_of(None), str(rows.store.path.resolve()), rows.version
+        parts = rows.tracker.learn(posterior, "auto", make=partial(view, *known))
     expected = contents(whole, tmp_path / "whole")
     assert contents(parts, tmp_path / "parts") == expected
     assert any(transform.without for transform in whole.transforms) == (made == "unequal columns")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from nearsay.collection.indexing import index_source
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state import state_tracker
 from nearsay.collection.state.learn_unlabeled import few_columns_decide
+from nearsay.collection.state.state_tracker import outgrown
 from nearsay.collection.state.suggest.item_groups import group_rows, n_groups
 from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError
@@ -112,14 +113,12 @@ def test_what_a_few_labels_taught_is_learned_again_when_they_have_doubled(tmp_pa
         assert collection.label(X[:1])[0].label is None
 
 
-def test_many_labels_are_learned_from_again_only_when_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(state_tracker, "FEW_LABELS", 10)
-    with unlabeled(tmp_path / "c") as collection:
-        collection.relabel([f"i{row}" for row in range(0, 60, 6)], LABELS[::6].tolist())
-        collection.label(X[:1])
-        collection.relabel([f"i{row}" for row in range(60)], LABELS.tolist())
-        collection.label(X[:1])
-        assert collection.learned.n_rows == 10
+def test_many_labels_are_learned_from_again_only_when_asked():
+    def has_outgrown(n_learned, n_voters):
+        learned = SimpleNamespace(n_rows=n_learned, of_labels=True)
+        return outgrown(learned, SimpleNamespace(votes=np.arange(900) < n_voters, has_labels=True))
+
+    assert [has_outgrown(250, n) for n in (499, 500, 501, 900)] == [False, True, False, False]
 
 
 def test_columns_of_unlike_scales_are_standardized(tmp_path):

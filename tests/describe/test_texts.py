@@ -76,7 +76,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, field, value):
     vectors = WordVectors(2)
     vectors.words_, vectors.parts_ = np.array(["a", "b"]), np.array([" a", "a ", "b "])
     vectors.idf_, vectors.components_ = np.ones(5, np.float32), np.ones((5, 2), np.float32)
-    setattr(vectors, field, value)
+    vars(vectors)[field] = value
     with pytest.raises((SavedFileError, InputError)):  # noqa: PT012
         ns.save(vectors, tmp_path / "words.nearsay")
         ns.load(tmp_path / "words.nearsay")

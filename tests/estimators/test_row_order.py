@@ -228,27 +228,28 @@ ANNOTATORS = {
 
 @pytest.mark.parametrize("name", ANNOTATORS)
 def test_keywords_do_not_depend_on_the_order_of_rows(name):
-    X, Y = annotated(100, 16)
+    n = 2100 if name == "regression" else 100  # so many that some of them choose the ridge
+    X, Y = annotated(n, 16)
     Q = clouds(40, 17)[0]
-    there, again = (clone(ANNOTATORS[name]).fit(X[o], Y[o]) for o in two_orders(100))
+    there, again = (clone(ANNOTATORS[name]).fit(X[o], Y[o]) for o in two_orders(n))
     ask = "predict_proba" if hasattr(there, "predict_proba") else "scores"
     np.testing.assert_allclose(getattr(again, ask)(Q), getattr(there, ask)(Q), rtol=0, atol=1e-9)
     if hasattr(there, "annotate"):
         assert [one.words for one in again.annotate(Q)] == [one.words for one in there.annotate(Q)]
 
 
-def test_past_cases_of_an_annotator_do_not_depend_on_the_order_of_rows(monkeypatch):
+class FewCases(ns.KeywordAnnotator):
+    most_past_cases = 30
+
+
+def test_past_cases_of_an_annotator_do_not_depend_on_the_order_of_rows():
     """Where there are too many rows to ask about all, content decides which are asked about."""
-    monkeypatch.setattr("nearsay.annotate.annotator.MOST_PAST_CASES", 30)
-    monkeypatch.setattr("nearsay.annotate.keyword_columns.LANDMARKS", 25)
-    monkeypatch.setattr("nearsay.annotate.keyword_columns.COMPARED_AMONG", 40)
-    monkeypatch.setattr("nearsay.annotate.scorers.regression.LEFT_OUT", 30)
     X, Y = annotated(100, 18)
     Q = clouds(40, 19)[0]
     (there, cases), (again, same) = (
         (fitted.predict_proba(Q), X[o][fitted.held_out_rows_])
         for o in two_orders(100)
-        for fitted in [ns.KeywordAnnotator().fit(X[o], Y[o])]
+        for fitted in [FewCases().fit(X[o], Y[o])]
     )
     np.testing.assert_array_equal(same, cases)
     np.testing.assert_allclose(again, there, rtol=0, atol=1e-9)
@@ -264,12 +265,12 @@ FINDERS = {
 }
 
 
-@pytest.mark.parametrize("name", FINDERS)
-def test_neighbors_learned_from_keywords_do_not_depend_on_the_order_of_rows(name, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.REFERENCE_ROWS", 20)
-    X, Y = annotated(100, 20)
+# Of 600 rows content decides which say how large distances are.
+@pytest.mark.parametrize(("name", "n"), [*((name, 100) for name in FINDERS), ("joint", 600)])
+def test_neighbors_learned_from_keywords_do_not_depend_on_the_order_of_rows(name, n):
+    X, Y = annotated(n, 20)
     Q = clouds(40, 21)[0]
-    there, again = ((o, FINDERS[name].fit(X[o], Y[o]).neighbors(Q, 6)) for o in two_orders(100))
+    there, again = ((o, FINDERS[name].fit(X[o], Y[o]).neighbors(Q, 6)) for o in two_orders(n))
     np.testing.assert_array_equal(again[0][again[1].indices], there[0][there[1].indices])
     np.testing.assert_allclose(again[1].distances, there[1].distances, rtol=0, atol=1e-9)
 

@@ -302,12 +302,13 @@ def test_a_map_of_two_matrices_is_that_of_their_product():
         assert both.n_columns == product.n_columns == 4
 
 
-def test_keywords_of_more_columns_than_rows_are_learned_as_with_all_columns(monkeypatch):
-    random = np.random.default_rng(0)
-    X, Q, Y = random.normal(size=(25, 60)), random.normal(size=(5, 60)), random.random((25, 4)) < 0.4
+def test_keywords_of_more_columns_than_rows_are_learned_as_with_all_columns():
+    """A constant column adds nothing, but is one more than all are taken as they are."""
+    random, most = np.random.default_rng(0), keyword_projection.MOST_COLUMNS
+    X, Q, Y = random.normal(size=(25, most)), random.normal(size=(5, most)), random.random((25, 4)) < 0.4
     learned = []
-    for limit in (60, 10):
-        monkeypatch.setattr(keyword_projection, "MOST_COLUMNS", limit)
+    for constant in (0, 1):
+        X, Q = (np.pad(rows, ((0, 0), (0, constant)), constant_values=1.0) for rows in (X, Q))
         projected = KeywordProjection().fit(X, Y)
         scores = [KeywordRegression(shrinkage=s).fit(X, Y, w).scores(Q) for s in (0.1, "auto") for w in (None, WEIGHTS)]
         learned.append([np.abs(projected.transform(Q)), projected.correlations_, *scores])

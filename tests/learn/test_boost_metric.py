@@ -103,12 +103,10 @@ def test_all_pairs_are_taken_where_as_many_are_asked_for():
     assert round(float((euclidean <= 0).mean()), 4) == 0.0208
 
 
-def test_triplets_do_not_depend_on_blocks(monkeypatch):
+def test_triplets_do_not_depend_on_blocks():
     X, labels = noisy(60)
     whole = near_triplets(X, labels, 200, (5, 20), np.random.RandomState(0))
-    by_three = [slice(at, min(at + 3, 20)) for at in range(0, 20, 3)]
-    monkeypatch.setattr("nearsay.learn.triplets.row_blocks", lambda *_, **__: by_three)
-    pieces = near_triplets(X, labels, 200, (5, 20), np.random.RandomState(0))
+    pieces = near_triplets(X, labels, 200, (5, 20), np.random.RandomState(0), rows_at_once=3)
     np.testing.assert_array_equal(whole, pieces)
 
 

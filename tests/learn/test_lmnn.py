@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,9 +17,9 @@ from nearsay.core.arrays import evenly
 from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.learn.lmnn import impostors
 from nearsay.learn.lmnn import solve as lmnn_solve
 from nearsay.learn.lmnn.descent import descend
+from nearsay.learn.lmnn.impostors import GpuImpostors
 from nearsay.learn.lmnn.lmnn import LMNN
 from nearsay.learn.lmnn.loss import LMNNLoss
 from nearsay.learn.lmnn.targets import target_neighbors
@@ -117,30 +116,30 @@ def test_the_slope_is_that_of_finite_differences():
         assert (loss(L + step)[0] - loss(L - step)[0]) / 2 == pytest.approx(np.vdot(slope, step), rel=1e-4)
 
 
-def test_lists_are_not_made_anew_while_little_moves(monkeypatch):
-    made = []
-    make = impostors.ImpostorLists._make
-    monkeypatch.setattr(impostors.ImpostorLists, "_make", lambda self, block: made.append(block) or make(self, block))
+def test_lists_are_not_made_anew_while_little_moves():
     X, y = wine()
     loss = LMNNLoss(X, y, target_neighbors(X, y, 3), push=0.5, margins=np.ones((3, 3)))
     loss(np.eye(13))
-    assert len(made) == 1
+    assert loss._lists.n_times_made == 1
     loss(1.001 * np.eye(13))
     loss(np.eye(13) + 1e-4)
-    assert len(made) == 1
+    assert loss._lists.n_times_made == 1
     loss(np.eye(13) + 1.0)
-    assert len(made) == 2
+    assert loss._lists.n_times_made == 2
 
 
-@pytest.mark.parametrize(("name", "value"), [("MOST_KEPT", 0), ("MOST_KEPT", 3000), ("PRODUCTS_AT_ONCE", 1)])
-def test_neither_memory_nor_blocks_change_a_bit(monkeypatch, name, value):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("most_kept", 0), ("most_kept", 3000), ("blocks", [slice(at, min(at + 16, 178)) for at in range(0, 178, 16)])],
+)
+def test_neither_memory_nor_blocks_change_a_bit(name, value):
     X, y = wine()
     maps = [np.eye(13), np.eye(13) * 1.01, np.eye(13) + 0.2]
     parts = (X, y, target_neighbors(X, y, 3))
     losses = LMNNLoss(*parts, push=0.5, margins=np.ones((3, 3)))
     expected = [losses(L) for L in maps]
-    monkeypatch.setattr(impostors, name, value)
     losses = LMNNLoss(*parts, push=0.5, margins=np.ones((3, 3)))
+    vars(losses._lists)[name] = value
     for L, (loss, slope) in zip(maps, expected, strict=True):
         found = losses(L)
         assert found[0] == loss
@@ -149,29 +148,24 @@ def test_neither_memory_nor_blocks_change_a_bit(monkeypatch, name, value):
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
 @pytest.mark.parametrize("far", [1.0, 1e30])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_lists_made_on_a_card_change_no_bit(monkeypatch, far):
+def test_lists_made_on_a_gpu_change_no_bit(far):
     """Its steps are taken on the CPU here."""
     rng = np.random.default_rng(0)
     X, y = np.round(rng.normal(size=(150, 4)), 1), rng.integers(0, 5, size=150)
     X[0] *= far
-    expected = LMNN(max_iter=5).fit(X, y)
-    monkeypatch.setattr(impostors, "CARD_FROM", 0)
-    monkeypatch.setattr(impostors, "CARD", "cpu")
-    monkeypatch.setattr(impostors, "fits_gpu", lambda X: True)
-    asked = mock.Mock(wraps=impostors.GpuImpostors)
-    monkeypatch.setattr(impostors, "GpuImpostors", asked)
-    there = LMNN(max_iter=5).fit(X, y)
-    assert asked.called
-    np.testing.assert_array_equal(there.components_, expected.components_)
-    np.testing.assert_array_equal(there.loss_curve_, expected.loss_curve_)
+    here, there = (LMNNLoss(X, y, target_neighbors(X, y, 3), push=0.5, margins=np.ones((5, 5))) for _ in range(2))
+    there._lists._device = "cpu"
+    for L in (np.eye(4), 1.01 * np.eye(4), np.eye(4) + 0.2):
+        for found, expected in zip(there(L), here(L), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert isinstance(there._lists._on_gpu, GpuImpostors)
 
 
-def test_a_list_that_was_made_without_room_is_not_kept(monkeypatch):
+def test_a_list_that_was_made_without_room_is_not_kept():
     # The one impostor comes within reach, 1 + (target at 1), as the map shrinks; none is in reach before.
     X, y, targets = np.array([[0.0], [1.0], [1.5]]), np.array([0, 0, 1]), np.array([[1], [-1], [-1]])
-    monkeypatch.setattr(impostors, "MOST_KEPT", 0)
     loss = LMNNLoss(X, y, targets, push=0.5, margins=np.ones((2, 2)))
+    loss._lists.most_kept = 0
     assert loss(np.array([[0.92]]))[0] == pytest.approx(0.5 * 0.92**2)  # 1.38² is beyond 1 + 0.92², and listed
     assert loss(np.array([[0.91]]))[0] == pytest.approx(0.5 * 0.91**2)  # still beyond, and without room not listed
     assert loss(np.array([[0.88]]))[0] == pytest.approx(0.5 * (0.88**2 + 1 + 0.88**2 - 1.32**2))
@@ -258,21 +252,21 @@ def test_without_steps_the_metric_is_euclidean():
     assert lmnn.loss_curve_ == [total_loss(X, y, np.eye(13))]
 
 
-def test_steps_over_some_rows_first_lead_to_the_same_loss(monkeypatch):
+def test_steps_over_some_rows_first_lead_to_the_same_loss():
     X, y = load_digits(return_X_y=True)
     X, y = X[:400], y[:400]
-    at_once = LMNN().fit(X, y)
-    monkeypatch.setattr(lmnn_solve, "FEWEST_ROWS", 20)
-    by_stages = LMNN().fit(X, y)
-    assert by_stages.loss_curve_[0] == at_once.loss_curve_[0]
-    assert np.all(np.diff(by_stages.loss_curve_) < 0)
-    assert by_stages.loss_curve_[-1] == pytest.approx(at_once.loss_curve_[-1], rel=2e-3)
+    problem = lmnn_solve.LMNNProblem(X, y, target_neighbors(X, y, 3), push=0.5, margins=np.ones((10, 10)))
+    given = {"max_iter": 200, "tol": 1e-4, "report": lambda done, loss: None}
+    at_once, by_stages = (lmnn_solve.solve(problem, np.eye(64), fewest_rows=n, **given).curve for n in (500, 20))
+    assert by_stages[0] == at_once[0]
+    assert np.all(np.diff(by_stages) < 0)
+    assert by_stages[-1] == pytest.approx(at_once[-1], rel=2e-3)
 
 
 def test_steps_over_some_rows_that_lead_up_are_not_taken(monkeypatch):
     X, y = wine()
     expected = LMNN().fit(X, y)
-    monkeypatch.setattr(lmnn_solve, "_over_some", lambda problem, X, start, **_: 9 * start)
+    monkeypatch.setattr(lmnn_solve, "_over_some", lambda problem, X, start, *_, **__: 9 * start)
     found = LMNN().fit(X, y)
     assert np.array_equal(found.loss_curve_, expected.loss_curve_)
 
@@ -323,13 +317,15 @@ def test_shrinkage_leads_from_what_was_learned_to_the_euclidean_metric():
     np.testing.assert_allclose(squares, squares[0])
 
 
-def test_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr(impostors, "PRODUCTS_AT_ONCE", 1)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_threads_change_no_bit():
+    """With more rows than are looked at together."""
     X, y = wine()
+    X, y = np.tile(X, (4, 1)) + 0.01 * np.random.default_rng(0).normal(size=(712, 13)), np.tile(y, 4)
     found = []
     for count in (1, 3):
         with threads(count):
-            found.append(LMNN().fit(X, y).components_)
+            found.append(LMNN(max_iter=20).fit(X, y).components_)
     assert np.array_equal(*found)
 
 

@@ -56,12 +56,12 @@ def test_accuracy_is_that_of_votes_counted_one_by_one(rows, queries, k):
     assert neighbor_accuracy(X, labels, Q, truths, k) == right / len(queries)
 
 
-def test_accuracy_does_not_depend_on_blocks(monkeypatch):
+def test_accuracy_does_not_depend_on_blocks():
+    """For sixty neighbors each, votes of 1165 queries are counted at once."""
     X, y = striped()
-    whole = neighbor_accuracy(X[:60], y[:60], X[60:], y[60:], 5)
-    by_seven = [slice(at, min(at + 7, 30)) for at in range(0, 30, 7)]
-    monkeypatch.setattr(tuning, "row_blocks", lambda *_, **__: by_seven)
-    assert neighbor_accuracy(X[:60], y[:60], X[60:], y[60:], 5) == whole
+    whole = neighbor_accuracy(X[:60], y[:60], X[60:], y[60:], 60)
+    Q, truth = np.tile(X[60:], (50, 1)), np.tile(y[60:], 50)
+    assert neighbor_accuracy(X[:60], y[:60], Q, truth, 60) == pytest.approx(whole)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.floats(0.01, 0.99), st.integers(0, 5))
@@ -97,16 +97,21 @@ def test_the_best_is_fitted_again_on_all_rows_unless_validation_rows_were_passed
     assert passed.euclidean == neighbor_accuracy(X[:60], y[:60], X[60:], y[60:], 20)
 
 
-def test_a_third_of_each_class_is_held_out_and_never_learned_from(monkeypatch):
+def test_a_third_of_each_class_is_held_out_and_never_learned_from():
     seen = []
-    monkeypatch.setattr(Stretched, "fit", lambda self, X, y: seen.append((X, y)) or self)
+
+    class Noting(Stretched):
+        def fit(self, X, y):
+            seen.append((X, y))
+            return self
+
     X, y = striped(90)
-    tune_metric(Stretched(), X, y, {"by": [1.0, 2.0]}, random_state=4, keep_learner=True)
+    tune_metric(Noting(), X, y, {"by": [1.0, 2.0]}, random_state=4, keep_learner=True)
     assert [len(rows) for rows, _ in seen] == [60, 60, 90]
     assert np.bincount(seen[0][1]).tolist() == [20, 20, 20]
     np.testing.assert_array_equal(seen[0][0], seen[1][0])
     seen.clear()
-    tune_metric(Stretched(), X[:60], y[:60], {"by": [1.0, 2.0]}, X_valid=X[60:], y_valid=y[60:], keep_learner=True)
+    tune_metric(Noting(), X[:60], y[:60], {"by": [1.0, 2.0]}, X_valid=X[60:], y_valid=y[60:], keep_learner=True)
     assert [len(rows) for rows, _ in seen] == [60, 60]  # nothing was held out, so nothing is fitted again
 
 

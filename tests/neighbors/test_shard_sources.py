@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -256,10 +257,7 @@ def test_what_lance_cannot_give_is_refused_with_the_reason(tmp_path, lance, make
 
 
 def test_without_lance_the_error_names_the_extra(tmp_path, monkeypatch):
-    def missing(module: str, extra: str) -> Any:
-        raise MissingExtra(f'pip install "nearsay[{extra}]"')
-
-    monkeypatch.setattr(lance_files, "require", missing)
+    monkeypatch.setitem(sys.modules, "lance", None)
     with pytest.raises(MissingExtra, match=r"nearsay\[lance\]"):
         ShardedRows.open(tmp_path / "rows.lance")
 

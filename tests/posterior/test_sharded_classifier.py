@@ -230,9 +230,7 @@ def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch)
     monkeypatch.setattr(row_transforms, "ROWS_TO_LEARN_FROM", 60)
     for module in (past_cases, model_beside):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
-    monkeypatch.setattr(past_cases, "FEWEST", 20)
     monkeypatch.setattr(fitting, "CASES_TO_SCALE_BY", 50)
-    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 400)  # fewer rows are read at once, to choose anew
     X, y = rows_and_labels(400, 3, seed=8)
     X[:, 1] *= 30
     rows = ShardedRows.open(written(X, [150], str(tmp_path)))
@@ -240,6 +238,7 @@ def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch)
     take = ShardedRows.take
     monkeypatch.setattr(ShardedRows, "take", lambda self, numbers: taken.append(len(numbers)) or take(self, numbers))
     clf = Few(ns.NeighborClassifier(beside=GaussianNB(), posterior=ns.posterior.Auto(max_past_cases=40))).fit(rows, y)
+    clf.model_ = replace(clf.model_, nested=None)  # to choose anew, few rows are read at once
     answered = np.concatenate([numbers for numbers, _ in clf.left_out_blocks()])
     assert sorted(answered) == list(range(400))
     assert 50 <= max(taken) <= 60

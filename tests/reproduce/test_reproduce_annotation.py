@@ -37,7 +37,13 @@ def quick_ranking(features, **settings):
 
 
 @pytest.fixture
-def little_corel(tmp_path, monkeypatch):
+def two_keywords(monkeypatch):
+    monkeypatch.setattr(corel5k_study, "FADING_NEIGHBORS", 10)
+    monkeypatch.setattr(corel5k_study, "N_KEYWORDS", 2)
+
+
+@pytest.fixture
+def little_corel(tmp_path, monkeypatch, two_keywords):
     """Forty training images and six test images, with keywords of their seed and embeddings that show it."""
     folder = tmp_path / "corel5k"
     random = np.random.default_rng(0)
@@ -63,8 +69,6 @@ def little_corel(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
     monkeypatch.setattr(annotation, "KS", (2, 5))
     monkeypatch.setattr(annotation, "RankBoostNeighbors", quick_ranking)
-    monkeypatch.setattr(corel5k_study, "FADING_NEIGHBORS", 10)
-    monkeypatch.setattr(corel5k_study, "N_KEYWORDS", 2)
     monkeypatch.setattr(annotation, "N_KEYWORDS", 2)
 
 
@@ -100,12 +104,6 @@ def test_figure_1_has_every_k_of_every_ranking_on_test_images_and_in_folds(littl
     assert len(text_table("1", rows).sections) == 2 * len(annotation.RANKINGS)
     assert all(path.endswith(".png") for path in draw("1", rows, tmp_path / "pictures"))
     assert len(list((tmp_path / "pictures").iterdir())) == 2
-
-
-@pytest.fixture
-def two_keywords(monkeypatch):
-    monkeypatch.setattr(corel5k_study, "FADING_NEIGHBORS", 10)
-    monkeypatch.setattr(corel5k_study, "N_KEYWORDS", 2)
 
 
 def embedded_images(n: int, seed: int) -> AnnotatedImages:

@@ -52,10 +52,7 @@ def test_a_row_is_named_rightly_where_a_loop_over_its_neighbors_says_so(known, k
         float,
     )
     truth = np.array(data.draw(st.lists(st.sampled_from(sorted(set(y.tolist()))), min_size=n, max_size=n)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metric_comparison, "VOTING_NEIGHBORS", k)
-        found = named_rightly(Split(X, y, Q, truth), None)
-    assert found.tolist() == slowly_right(X, y, Q, truth, k)
+    assert named_rightly(Split(X, y, Q, truth), None, k).tolist() == slowly_right(X, y, Q, truth, k)
 
 
 # ---------------------------------------------------------------- what is chosen
@@ -78,10 +75,9 @@ class Weighted(TransformerMixin, BaseEstimator):
 
 
 @pytest.fixture
-def seen(monkeypatch):
-    rows: list = []
-    monkeypatch.setattr(Weighted, "seen", rows)
-    return rows
+def seen():
+    Weighted.seen.clear()
+    return Weighted.seen
 
 
 def told_by_the_first_column(n: int = 100) -> tuple[np.ndarray, np.ndarray]:
@@ -103,19 +99,16 @@ def test_the_euclidean_distance_is_kept_where_no_setting_is_better(seen):
     assert choose(Candidates(Weighted, {"by": (0.0, 1.0)}), X, y) is None  # as good is not better
 
 
-def test_rows_to_choose_by_are_fifths_of_each_class_and_more_where_one_is_few(monkeypatch):
+def test_rows_to_choose_by_are_fifths_of_each_class_and_more_where_one_is_few():
     y = np.repeat(np.arange(10), 20)
-    monkeypatch.setattr(metric_comparison, "ENOUGH_TO_CHOOSE_BY", 70)
-    folds = validation_folds(y)
+    folds = validation_folds(y, enough=70)
     assert [len(held_out) for _, held_out in folds] == [40, 40]
     assert len({row for _, held_out in folds for row in held_out.tolist()}) == 80
     for known, held_out in folds:
         assert sorted([*known.tolist(), *held_out.tolist()]) == list(range(200))
         assert np.bincount(y[held_out]).tolist() == [4] * 10
-    monkeypatch.setattr(metric_comparison, "ENOUGH_TO_CHOOSE_BY", 1000)
-    assert len(validation_folds(y)) == 5
-    monkeypatch.setattr(metric_comparison, "ENOUGH_TO_CHOOSE_BY", 40)
-    assert len(validation_folds(y)) == 1
+    assert len(validation_folds(y, enough=1000)) == 5
+    assert len(validation_folds(y, enough=40)) == 1
 
 
 # ---------------------------------------------------------------- the sets
@@ -153,14 +146,13 @@ def test_the_columns_of_digits_are_learned_from_the_rows_to_learn_from(monkeypat
 
         return made_up_digits
 
-    monkeypatch.setattr(metric_comparison, "N_DIGITS", 100)
     monkeypatch.setattr(metric_comparison, "load_dataset", load(pixels[:40]))
-    (split,) = metric_comparison.digit_splits()
+    (split,) = metric_comparison.digit_splits(100)
     assert (split.X.shape, split.Q.shape) == ((100, 50), (40, 50))
     assert split.y.tolist() == (np.arange(300)[::3] % 10).tolist()
     np.testing.assert_allclose(split.Q[:40:3], split.X[:14], atol=1e-9)  # the same images in the same columns
     monkeypatch.setattr(metric_comparison, "load_dataset", load(pixels[:40] // 7))
-    np.testing.assert_array_equal(metric_comparison.digit_splits()[0].X, split.X)
+    np.testing.assert_array_equal(metric_comparison.digit_splits(100)[0].X, split.X)
 
 
 # ---------------------------------------------------------------- the figure
@@ -270,10 +262,9 @@ QUICKEST, *OTHERS = CHOSEN
 
 
 @pytest.mark.parametrize("data", [QUICKEST, *(pytest.param(data, marks=pytest.mark.slow) for data in OTHERS)])
-def test_two_learners_are_better_than_the_euclidean_distance(data, monkeypatch):
-    monkeypatch.setattr(metric_comparison, "N_DIGITS", 2000)
+def test_two_learners_are_better_than_the_euclidean_distance(data):
     try:
-        splits = SETS[data]()[:2]
+        splits = metric_comparison.digit_splits(2000) if data == "mnist-50" else SETS[data]()[:2]
     except DatasetNotFound as missing:
         pytest.skip(str(missing))
     euclidean = np.mean([named_rightly(split, None) for split in splits])

@@ -10,7 +10,7 @@ import pytest
 
 from nearsay.errors import InputError
 from reproduce.cli import app
-from reproduce.promises import hedges, sets, splits
+from reproduce.promises import splits
 from reproduce.promises.hedges import ESTIMATORS, hedge_rows, outcomes
 from reproduce.promises.rendering import hedge_table, set_table, split_table
 from reproduce.promises.sets import set_rows
@@ -72,19 +72,16 @@ def test_rows_are_plain_and_a_table_has_a_line_for_each():
     assert len(table.sections[0][0]) == len(table.words) + len(table.numbers)
 
 
-def test_figures_do_not_depend_on_the_number_of_processes(monkeypatch):
-    monkeypatch.setattr(hedges, "COLLECTIONS_AT_ONCE", 2)
+def test_figures_do_not_depend_on_the_number_of_processes():
     given = ["strip"], ["proportional"], [30, 40], 3, [0.8]
-    rows = hedge_rows(*given, n_processes=2)
+    rows = hedge_rows(*given, n_processes=2, at_once=2)
     assert rows == hedge_rows(*given)
     outcome = outcomes(WORLDS["strip"](), ESTIMATORS["proportional"], 40, 3, [0.8])
     assert rows[1]["right"] == outcome.right.mean()
 
 
-def test_sets_have_a_line_for_each_way_to_calibrate(monkeypatch):
-    monkeypatch.setattr(sets, "FRESH", 40)
-    monkeypatch.setattr(sets, "N_CLASSES", (4,))
-    rows = set_rows([40], 2)
+def test_sets_have_a_line_for_each_way_to_calibrate():
+    rows = set_rows([40], 2, class_counts=(4,))
     assert [row["cv"] for row in rows] == ["split", None, 5] * 2
     assert all(0 <= row["covered"] <= 1 for row in rows)
     assert len(set_table(rows, 2).sections) == 6

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from nearsay.collection import Snapshot, Store
-from nearsay.collection.store import shard_files
+from nearsay.collection.store.shard_files import Shards
 from nearsay.errors import InputError
 from tests.reference.collection import Notebook, Refused, assert_equal, made_up_change, write_state
 
@@ -28,13 +28,13 @@ class StoreAndNotebook(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=IN_MEMORY))
-        self.rows_per_shard, shard_files.SHARD_ROWS = shard_files.SHARD_ROWS, 16
+        self.rows_per_shard, Shards.most_rows = Shards.most_rows, 16
         self.store = Store.create(self.folder / "collection", 3, {"a": 0})
         self.notebook = Notebook(3, {"a": 0})
 
     def teardown(self):
         self.store.close()
-        shard_files.SHARD_ROWS = self.rows_per_shard
+        Shards.most_rows = self.rows_per_shard
         shutil.rmtree(self.folder)
 
     @rule(seed=st.integers(0, 1 << 30), n=st.integers(1, 8))

@@ -17,7 +17,6 @@ import pytest
 
 from nearsay.collection import CollectionBusy, Snapshot, StorageError, Store
 from nearsay.collection.doctor import checkup
-from nearsay.collection.store import shard_files
 from nearsay.collection.store.database import NAME, SCHEMA, Database
 from nearsay.collection.store.files.sqlite_files import statements
 from nearsay.errors import InputError, NotSure
@@ -39,10 +38,11 @@ def path(tmp_path):
     return tmp_path / "collection"
 
 
-@pytest.fixture
-def bulk(monkeypatch):
-    """Make eight rows many."""
-    monkeypatch.setattr(shard_files, "SHARD_ROWS", 8)
+def opened_for_few(path):
+    """Eight rows are as many as a shard holds."""
+    store = Store.open(path)
+    store._shards.most_rows = 8
+    return store
 
 
 def the_shard(path):
@@ -338,9 +338,9 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("rows_per_shard", [65_536, 32])
-def test_a_full_disk_is_said_and_the_collection_stays_as_it_was(small_disk, monkeypatch, rows_per_shard):
-    monkeypatch.setattr(shard_files, "SHARD_ROWS", rows_per_shard)
+def test_a_full_disk_is_said_and_the_collection_stays_as_it_was(small_disk, rows_per_shard):
     with Store.create(small_disk / "collection", 64) as store:
+        store._shards.most_rows = rows_per_shard
 
         def add_until_full():
             for n in range(200):
@@ -356,7 +356,7 @@ def test_a_full_disk_is_said_and_the_collection_stays_as_it_was(small_disk, monk
 # Interrupted
 
 
-def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeypatch, bulk):
+def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeypatch):
     execute = Database.execute
 
     def interrupted(self, statement, values=()):
@@ -365,7 +365,7 @@ def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeyp
             raise KeyboardInterrupt
         return result
 
-    with Store.open(path) as store:
+    with opened_for_few(path) as store:
         monkeypatch.setattr(Database, "execute", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.add([f"new {number}" for number in range(20)], np.ones((20, 4)))
@@ -377,7 +377,7 @@ def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeyp
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interruption_before_the_commit_leaves_nothing(path, monkeypatch, bulk, error):
+def test_an_interruption_before_the_commit_leaves_nothing(path, monkeypatch, error):
     execute = Database.execute
 
     def interrupted(self, statement, values=()):
@@ -386,7 +386,7 @@ def test_an_interruption_before_the_commit_leaves_nothing(path, monkeypatch, bul
         return execute(self, statement, values)
 
     before = state(path)
-    with Store.open(path) as store:
+    with opened_for_few(path) as store:
         monkeypatch.setattr(Database, "execute", interrupted)
         with pytest.raises(error):
             store.add([f"new {number}" for number in range(20)], np.ones((20, 4)))
@@ -411,8 +411,8 @@ def test_learned_state_that_could_not_be_written_leaves_nothing(path):
     assert state(path) == before
 
 
-def test_many_rows_at_once_go_straight_into_shards(path, bulk):
-    with Store.open(path) as store:
+def test_many_rows_at_once_go_straight_into_shards(path):
+    with opened_for_few(path) as store:
         store.add([f"new {number}" for number in range(20)], np.ones((20, 4)))
         assert [len(block) for block in store.blocks()] == [6, 8, 8, 8]
         assert all(isinstance(block, np.memmap) and not block.flags.writeable for block in store.blocks())

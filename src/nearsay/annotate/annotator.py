@@ -42,12 +42,10 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 ORDERS = ("score", "probability", "worth")
 # Named sets of scorers.
 AUTO, NEAREST = "auto", "nearest"
-# Folds for scorers without leave-one-out.
+# Folds for scorers without leave-one-out. If past cases are no more than a fold, one model answers all of them.
 FOLDS = 5
 # Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
 MOST_PAIRS = 2**21
-# If past cases are at most this share of all rows, one model fitted without them answers all.
-MOST_PAST_CASES = 10_000
 
 # Rows to learn from, and rows to answer.
 Fold = tuple[np.ndarray, np.ndarray]
@@ -125,6 +123,7 @@ class KeywordAnnotator(DocumentedEstimator):
     (['dog', 'bone'], [[4, 5, 3], [4, 5]])
     """
 
+    most_past_cases = 10_000  # rows that are asked about the others
     ids_: np.ndarray | None = None
     _columns: KeywordColumns | None = None
     _finder: KeywordScorer | None = None
@@ -186,7 +185,7 @@ class KeywordAnnotator(DocumentedEstimator):
         self._sparse = issparse(Y)
         # Past cases and folds depend on the content of rows, not on their order.
         order = annotated_order(rows, self._keywords)
-        cases = order[evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))]
+        cases = order[evenly(len(rows), max(2, min(self.most_past_cases, MOST_PAIRS // len(self.words_))))]
         past, share = csr_array(self._keywords[cases]), np.asarray(self._keywords.mean(axis=0)).ravel()
         groups = as_groups(groups, len(rows))
         folds = self._folds(order, cases, groups)

@@ -35,9 +35,6 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.joint.feature_spaces import as_spaces
 
 VECTORS, LINEAR, KERNEL, KERNEL_OF_OTHERS = "vectors", "linear", "kernel", "kernel of others"
-# Linear methods need memory for the square of the number of columns. More columns than this, or than rows, are
-# reduced to so many leading directions, or all in which rows differ.
-MOST_COLUMNS, DIRECTIONS = 2000, 1000
 # Rows or columns up to which directions are exact.
 FACTORED_WHOLE = 1500
 LANDMARKS, COMPONENTS = 2000, 400
@@ -109,6 +106,10 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
     others_ : {name: (slice, Distance)}, the other spaces, by columns of the input.
     """
 
+    # Linear methods need memory for the square of the number of columns. More columns than this, or than rows, are
+    # reduced to so many leading directions, or all in which rows differ.
+    most_columns, most_directions = 2000, 1000
+
     def __init__(self, features: Any = None) -> None:
         self.features = features
 
@@ -143,9 +144,9 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
             vectors = self._vector_columns(rows)
             parts.append(self._block(VECTORS, vectors))
             self.blocks_[LINEAR] = self.blocks_[VECTORS]
-            if vectors.shape[1] > min(MOST_COLUMNS, len(vectors)):
+            if vectors.shape[1] > min(self.most_columns, len(vectors)):
                 self._mean = vectors.mean(axis=0)
-                self._directions = leading_directions(vectors - self._mean, DIRECTIONS)
+                self._directions = leading_directions(vectors - self._mean, self.most_directions)
                 parts.append(self._block(LINEAR, (vectors - self._mean) @ self._directions.T))
             parts.append(self._near_block(KERNEL, vectors, None))
         if self.others_:
@@ -193,9 +194,9 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         return unit, min(views, key=lambda view: nearest_loss(view.columns(scaled), keywords))
 
 
-def leading_directions(centered: np.ndarray, most: int) -> np.ndarray:
+def leading_directions(centered: np.ndarray, most: int, factored_whole: int = FACTORED_WHOLE) -> np.ndarray:
     """The leading principal directions, orthonormal: (at most ``most``, n_columns)."""
-    if min(centered.shape) <= FACTORED_WHOLE:
+    if min(centered.shape) <= factored_whole:
         directions = svd(centered, full_matrices=False)[2][:most]
     else:
         directions = randomized_svd(centered, most, random_state=0)[2]

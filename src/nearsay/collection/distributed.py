@@ -37,8 +37,7 @@ from nearsay.neighbors.sharded.shard_work import Workers
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.views.feature_group import View
 
-# Few enough that several workers have something to do in each view; answers to rows that are left out take less time.
-ROWS_A_TASK, LEFT_OUT_A_TASK = 1024, 8192
+LEFT_OUT_A_TASK = 8192  # more than of past cases: these answers take less time
 # A process caches about so many bytes of mapped rows.
 MEMORY = 512 << 20
 
@@ -97,6 +96,8 @@ class DistributedView(View):
     others : as in ``View``.
     """
 
+    rows_a_task = 1024  # few enough that several workers have something to do in each view
+
     def __init__(self, workers: Workers, collection: str, version: int, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._ask, self._collection, self._version = workers, collection, version
@@ -119,7 +120,7 @@ class DistributedView(View):
         for number in np.unique(fold):
             mapped = transform if number < 0 else replace(transform, whole=transform.without[number])
             of_fold = np.flatnonzero(fold == number)
-            for part in row_blocks(len(of_fold), size=ROWS_A_TASK):
+            for part in row_blocks(len(of_fold), size=self.rows_a_task):
                 yield replace(mapped, without=()), of_fold[part]
 
 

@@ -137,10 +137,13 @@ class Picture:
     """A decoded picture: upright, transparent parts white, 8 bits; rows are converted on request.
 
     size : (width, height), upright.
+    pixels_at_once : that are converted together.
+    pixels_whole : of a picture that is resized in one piece.
     """
 
-    def __init__(self, image: Any) -> None:
+    def __init__(self, image: Any, pixels_at_once: int = PIXELS_AT_ONCE, pixels_whole: int = PIXELS_WHOLE) -> None:
         self._image = image
+        self._at_once, self._whole = pixels_at_once, pixels_whole
         self._turn = image.getexif().get(ORIENTATION, 1)
         if self._turn not in TURNS:
             self._turn = 1
@@ -159,18 +162,18 @@ class Picture:
     def bands(self, multiple: int = 1) -> Iterator[tuple[int, Any]]:
         """(its first row, the band) for all rows, some at a time; as many as a multiple of a number."""
         width, height = self.size
-        at_once = max(PIXELS_AT_ONCE // width // multiple, 1) * multiple
+        at_once = max(self._at_once // width // multiple, 1) * multiple
         for top in range(0, height, at_once):
             yield top, self.rows(top, min(top + at_once, height))
 
     def resized(self, size: tuple[int, int], resampling: Any, mode: str = "RGB") -> Any:
         """A Pillow image of the mode and size.
 
-        Of more than PIXELS_WHOLE pixels the rows are made narrower first, a band at a time, and then the columns
+        Of more than ``pixels_whole`` pixels the rows are made narrower first, a band at a time, and then the columns
         shorter. Pillow does the same, except where it finds the other order faster: then a value may differ by one.
         """
         pillow: Any = require("PIL.Image", "images")
-        if self.size[0] * self.size[1] <= PIXELS_WHOLE:
+        if self.size[0] * self.size[1] <= self._whole:
             return self.rows(0, self.size[1]).convert(mode).resize(size, resampling)
         narrow = pillow.new(mode, (size[0], self.size[1]))
         for top, band in self.bands():
@@ -190,7 +193,7 @@ class Picture:
     def _converted(self, box: tuple[int, int, int, int]) -> Any:
         """A part of the picture, oriented as in the file, in RGB. A row may be as long as the whole picture."""
         pillow: Any = require("PIL.Image", "images")
-        tiles = list(_tiles(box))
+        tiles = list(_tiles(box, self._at_once))
         if len(tiles) == 1:
             return _on_white(self._with_eight_bits(self._image.crop(box)))
         whole = pillow.new("RGB", (box[2] - box[0], box[3] - box[1]))
@@ -203,7 +206,7 @@ class Picture:
         if not self._image.mode.startswith("F"):
             return 0.0, 65535.0  # whole numbers use the range of 16 bits, as cameras and scanners do
         low, high = np.inf, -np.inf
-        for tile in _tiles((0, 0, *self._image.size)):
+        for tile in _tiles((0, 0, *self._image.size), self._at_once):
             values = _values(self._image.crop(tile))
             low, high = min(low, values.min()), max(high, values.max())
         return low, high
@@ -235,15 +238,15 @@ def _on_white(image: Any) -> Any:
     return pillow.alpha_composite(white, front).convert("RGB")
 
 
-def _tiles(box: tuple[int, int, int, int]) -> Iterator[tuple[int, int, int, int]]:
-    """A box in parts, none of much more than PIXELS_AT_ONCE pixels.
+def _tiles(box: tuple[int, int, int, int], at_once: int) -> Iterator[tuple[int, int, int, int]]:
+    """A box in parts, none of much more than ``at_once`` pixels.
 
-    >>> list(_tiles((0, 0, 2**18, 2)))
-    [(0, 0, 262144, 1), (0, 1, 262144, 2)]
+    >>> list(_tiles((0, 0, 100, 2), at_once=100))
+    [(0, 0, 100, 1), (0, 1, 100, 2)]
     """
     left, top, right, bottom = box
-    across = min(right - left, PIXELS_AT_ONCE)
-    down = max(PIXELS_AT_ONCE // across, 1)
+    across = min(right - left, at_once)
+    down = max(at_once // across, 1)
     for y in range(top, bottom, down):
         for x in range(left, right, across):
             yield x, y, min(x + across, right), min(y + down, bottom)

@@ -15,7 +15,7 @@ import numpy as np
 
 from nearsay.decision.calibration import Calibration
 from nearsay.decision.envelope import OperatingPoints, operating_points
-from nearsay.decision.records import PastAnswers, cases_kept, past_answers, probabilities_of
+from nearsay.decision.records import CASES_KEPT, PastAnswers, cases_kept, past_answers, probabilities_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 
@@ -39,13 +39,15 @@ def gather(
     taxonomy: Taxonomy,
     by_leaf: Callable[[np.ndarray], np.ndarray],
     branch_of_leaves: np.ndarray,
+    most_cases: int = CASES_KEPT,
 ) -> Gathered:
     """Go through the probabilities of a calibration once.
 
-    ``by_leaf`` makes probabilities of leaves of those of classes; ``branch_of_leaves`` is (n_leaves,).
+    ``by_leaf`` makes probabilities of leaves of those of classes; ``branch_of_leaves`` is (n_leaves,). Records count at
+    most so many cases.
     """
     n_rows = len(calibration.labels)
-    kept = cases_kept(n_rows)
+    kept = cases_kept(n_rows, most_cases)
     is_kept = np.zeros(n_rows, np.bool_)
     is_kept[kept] = True
     places, branch = [], np.empty(n_rows, branch_of_leaves.dtype)

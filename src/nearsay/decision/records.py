@@ -78,10 +78,10 @@ def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
     return first, last
 
 
-def cases_kept(n_rows: int) -> np.ndarray:
+def cases_kept(n_rows: int, most: int = CASES_KEPT) -> np.ndarray:
     """The numbers of the rows that records count, in the order in which equally probable ones are taken."""
     # Drawn in any case: a record may count only some of them.
-    return np.random.default_rng(0).permutation(n_rows)[:CASES_KEPT]
+    return np.random.default_rng(0).permutation(n_rows)[:most]
 
 
 def probabilities_of(points: OperatingPoints, p_leaf: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:

@@ -34,9 +34,6 @@ HUES = 36
 # In units of brightness (0 to 255) summed over a patch: less than this is the noise of an even patch.
 FAINTEST = 16.0
 
-# Enough for a vocabulary of a thousand words.
-MOST_IMAGES, MOST_PATCHES = 1000, 100_000
-
 Patches = tuple[np.ndarray, np.ndarray]
 
 
@@ -64,6 +61,7 @@ class BagOfWords(DocumentedEstimator):
     True
     """
 
+    most_images, most_patches = 1000, 100_000  # enough for a vocabulary of a thousand words
     vocabulary_: np.ndarray
 
     def __init__(self, patches: str = "sift", n_words: int = 1000, *, n_bands: int = 1, seed: int = 0) -> None:
@@ -133,8 +131,8 @@ class BagOfWords(DocumentedEstimator):
         if not images:
             raise InputError("A vocabulary is learned from images; got none.")
         lots = list(in_parallel(self._lot, images))
-        chosen = sorted(range(len(images)), key=lots.__getitem__)[:MOST_IMAGES]
-        most = max(1, MOST_PATCHES // len(chosen))
+        chosen = sorted(range(len(images)), key=lots.__getitem__)[: self.most_images]
+        most = max(1, self.most_patches // len(chosen))
 
         def some_patches(number: int) -> np.ndarray | str:
             image = images[number]

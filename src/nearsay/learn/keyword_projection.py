@@ -142,11 +142,11 @@ class Spanned:
         return weights if self._basis is None else np.asarray(self._basis @ weights)
 
 
-def some_words(keywords: csr_array) -> csr_array:
+def some_words(keywords: csr_array, most_words: int = MOST_WORDS) -> csr_array:
     """The columns of words that some rows have and some lack, of these the most frequent: (n_rows, at most 2,000)."""
     counts = np.asarray(keywords.sum(axis=0)).ravel()
     informative = np.flatnonzero((counts > 0) & (counts < keywords.shape[0]))
-    most = informative[np.argsort(-counts[informative], kind="stable")[:MOST_WORDS]]
+    most = informative[np.argsort(-counts[informative], kind="stable")[:most_words]]
     return csr_array(keywords[:, np.sort(most)])
 
 

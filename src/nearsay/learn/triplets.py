@@ -25,6 +25,7 @@ def near_triplets(
     near: tuple[int, int],
     random: np.random.RandomState,
     groups: np.ndarray | None = None,
+    rows_at_once: int | None = None,
 ) -> Triplets:
     """Random triplets of rows near each other, where a metric decides which rows are neighbors.
 
@@ -38,6 +39,7 @@ def near_triplets(
     X : (n_rows, n_features)
     labels : (n_rows,) number of each row's class; at least two classes
     groups : (n_rows,) numbers of groups, optional
+    rows_at_once : how many anchors, by default as many as take little memory; changes no triplet
 
     >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
     >>> near_triplets(X, labels, 4, (1, 1), np.random.RandomState(0))
@@ -48,7 +50,8 @@ def near_triplets(
         return Triplets(*np.empty((3, 0), np.int64))
     n_drawn = _shared_out(n_triplets, np.concatenate(members), labels, random)
     content = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
-    drawn = [block for rows in members for block in _of_one_class(X, content, rows, n_drawn, near, random, groups)]
+    given = n_drawn, near, random, groups, rows_at_once
+    drawn = [block for rows in members for block in _of_one_class(X, content, rows, *given)]
     return Triplets(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
 
 
@@ -79,6 +82,7 @@ def _of_one_class(
     near: tuple[int, int],
     random: np.random.RandomState,
     groups: np.ndarray | None,
+    rows_at_once: int | None,
 ) -> list[Triplets]:
     """The triplets anchored at ``rows``, all of one class, in blocks; rows with equal ``content`` are identical."""
     rest = np.setdiff1d(np.arange(len(X)), rows, assume_unique=True)
@@ -88,7 +92,7 @@ def _of_one_class(
     near_same, near_other = rows[same_places], rest[other_places]
     n_pairs = near_same.shape[1] * near_other.shape[1]
     triplets = []
-    for block in row_blocks(len(rows), row_bytes=8 * n_pairs):
+    for block in row_blocks(len(rows), row_bytes=8 * n_pairs, size=rows_at_once):
         # Every pair of a near row of the class and a near other gets a random number; the lowest make the triplets.
         lots = random.random_sample((block.stop - block.start, n_pairs))
         identical = content[near_same[block]][:, :, None] == content[near_other[block]][:, None, :]

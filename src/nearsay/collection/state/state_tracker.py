@@ -104,7 +104,7 @@ class StateTracker:
         self.all_rows()
         kept = self.store.latest_kept(LEARNED)
         learned = None if kept is None else self._read(kept[1])
-        if learned is None or _outgrown(learned, voting):
+        if learned is None or outgrown(learned, voting):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of too few labels: nobody asked to learn from them now
                 before = () if learned is None else (*learned.requested, None, None, learned.validation)
@@ -177,7 +177,7 @@ class StateTracker:
     def _next(self, last: CollectionState, items: LiveItems, added: np.ndarray) -> CollectionState | None:
         """The version after this one, in two steps: rows that no longer vote, then those that vote now."""
         voting = items.voting()
-        if not voting.votes.any() or _outgrown(last.learned, voting):
+        if not voting.votes.any() or outgrown(last.learned, voting):
             self._living = None
             return None
         X, n_before = self.all_rows(), len(last.voting.votes)
@@ -378,7 +378,7 @@ class StateTracker:
         return n_voters or int(np.count_nonzero(self.items.voting().votes))
 
 
-def _outgrown(learned: Learned, voting: VotingState) -> bool:
+def outgrown(learned: Learned, voting: VotingState) -> bool:
     """Whether it was learned before there were labels, or from at most half of a few labels."""
     n_voters = int(np.count_nonzero(voting.votes))
     doubled = voting.has_labels and 2 * learned.n_rows <= n_voters <= FEW_LABELS

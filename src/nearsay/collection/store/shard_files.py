@@ -57,6 +57,8 @@ class ShardFile:
 class Shards:
     """The vectors of one collection."""
 
+    most_rows = SHARD_ROWS  # of a shard
+
     def __init__(self, database: Database, collection: Folder, n_columns: int) -> None:
         self.database, self.n_columns = database, n_columns
         self._collection = collection
@@ -155,7 +157,7 @@ class Shards:
         rows, written = sum(len(part) for part in parts), []
         with storage_errors(f"seal {rows:,} rows in {self.folder}"):
             folder = self._collection.made(FOLDER)
-            for some in _cut(parts, SHARD_ROWS):
+            for some in _cut(parts, self.most_rows):
                 n_rows = sum(len(part) for part in some)
                 file = f"{first:012d}-{secrets.token_hex(8)}.npy"
                 written.append(ShardFile(first, n_rows, file, write_array(folder, file, some)))

@@ -186,7 +186,7 @@ class Store(ReadableStore):
             first, sealed_end = self.n_rows, self._shards.sealed_end()
             numbers = list(range(first, first + n))
             sealed: list[ShardFile] = []
-            if first - sealed_end + n >= shard_files.SHARD_ROWS:
+            if first - sealed_end + n >= self._shards.most_rows:
                 sealed = self._shards.write(sealed_end, [self._shards.tail(), rows])
             with self._database.transaction():
                 self._add_items(numbers, columns)

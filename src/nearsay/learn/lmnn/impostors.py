@@ -32,8 +32,6 @@ ROOM = 0.1
 PRODUCTS_AT_ONCE = 1 << 22
 # Products, over all blocks, from which on the GPU is faster; and the device.
 CARD_FROM, CARD = 1 << 28, "cuda"
-# Listed rows that are cached, as int32: 256 MB. Lists beyond are made again every time.
-MOST_KEPT = 1 << 26
 
 
 class Listed(NamedTuple):
@@ -60,6 +58,8 @@ class ImpostorLists:
     blocks : slices of ``rows``, small enough to be searched at once
     n_times_made : how often the lists were made
     """
+
+    most_kept = 1 << 26  # listed rows that are cached, as int32: 256 MB; lists beyond are made again every time
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ImpostorLists:
             return self._kept[number]
         listed = self._of_other_groups(self.blocks[number], self._make(self.blocks[number]))
         with self._keeping:
-            if self._fresh and self._n_kept + len(listed.rows) <= MOST_KEPT:
+            if self._fresh and self._n_kept + len(listed.rows) <= self.most_kept:
                 self._kept[number] = listed
                 self._n_kept += len(listed.rows)
         return listed

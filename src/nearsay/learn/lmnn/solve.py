@@ -35,10 +35,19 @@ class LMNNProblem(NamedTuple):
         return LMNNLoss(X, self.labels, self.targets, n_rows=n_rows, **how)
 
 
-def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, report: Report) -> Descent:
+def solve(
+    problem: LMNNProblem,
+    axes: np.ndarray,
+    *,
+    max_iter: int,
+    tol: float,
+    report: Report,
+    fewest_rows: int = FEWEST_ROWS,
+) -> Descent:
     """The map of least loss, and the loss at the start (``axes``, scaled) and after every step.
 
-    With many rows the first step includes many over some of the rows. Without steps the map is ``axes`` itself.
+    With many rows the first step includes many over some of the rows, at least ``fewest_rows``. Without steps the map
+    is ``axes`` itself.
     """
     if max_iter == 0:
         return Descent(axes, [problem.loss(problem.X)(axes)[0]], True)
@@ -47,7 +56,7 @@ def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, 
         X = (problem.X - problem.X.mean(axis=0)) @ basis
         start = scale * axes @ back
         every = _by_map(problem.loss(X))
-        ahead = _over_some(problem, X, start, max_iter=max_iter, tol=tol)
+        ahead = _over_some(problem, X, start, fewest_rows, max_iter=max_iter, tol=tol)
         value = every(start)[0]
         if ahead is not None and every(ahead)[0] < value:
             descent = descend(every, ahead, max_iter=max_iter - 1, tol=tol, report=report)
@@ -66,12 +75,12 @@ def mixed_with_euclidean(M: np.ndarray, problem: LMNNProblem, share: float) -> n
 
 
 def _over_some(
-    problem: LMNNProblem, X: np.ndarray, start: np.ndarray, *, max_iter: int, tol: float
+    problem: LMNNProblem, X: np.ndarray, start: np.ndarray, fewest_rows: int, *, max_iter: int, tol: float
 ) -> np.ndarray | None:
     """The result of a descent over some of the rows; None if there are too few rows."""
     point = None
     for share in SHARES:
-        if len(X) // share >= FEWEST_ROWS:
+        if len(X) // share >= fewest_rows:
             some = _by_map(problem.loss(X, len(X) // share))
             point = descend(some, start if point is None else point, max_iter=max_iter, tol=tol).point
     return point

@@ -31,8 +31,6 @@ from nearsay.search.screening.prepared_rows import Geometry
 
 # This file exists where NVIDIA's driver is loaded (Linux).
 DRIVER = "/proc/driver/nvidia/version"
-# Batches of fewer products are faster on the CPU.
-LEAST_PRODUCTS = 1 << 24
 
 T = TypeVar("T")
 
@@ -54,6 +52,7 @@ class GpuSearch(ExactSearch):
     array([[2]])
     """
 
+    least_products = 1 << 24  # batches of fewer are faster on the CPU
     _from_file = False
 
     def __init__(
@@ -109,7 +108,7 @@ class GpuSearch(ExactSearch):
         if k >= MOST_NEIGHBORS:
             return False
         products = n_queries * self.rows_.items.shape[1] * len(self.rows_)
-        return (products >= LEAST_PRODUCTS or self.device == "cpu") and self._gpu.usable(self.device)
+        return (products >= self.least_products or self.device == "cpu") and self._gpu.usable(self.device)
 
     def nearest(self, Q: Any, left_out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row numbers and distances (n_queries, k), nearest first, and the queries that the CPU has to search.
