@@ -16,10 +16,11 @@ import typer.main
 
 from nearsay.cli import app
 from nearsay.web.app import MAX_CONNECTIONS
-from nearsay.web.content import served_collection, uploads
+from nearsay.web.content import uploads
+from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages.answering import MOST_QUESTIONS
 from nearsay.web.pages.changing import MOST_CHANGED
-from nearsay.web.server import gate
+from nearsay.web.server.gate import LIMITS
 from tests.project.test_packaging import EXTRAS, ROOT, read
 from tests.served_collections import numbers_collection
 
@@ -181,9 +182,9 @@ def test_the_image_is_built_and_starts_with_nothing_to_write_but_its_volumes(tmp
 def test_the_limits_on_the_page_are_those_of_the_code():
     page = read("docs/operate.md")
     for said in (
-        f"{served_collection.AT_ONCE} are worked on, {served_collection.MOST_WAITING} wait",
+        f"{ServedCollection.at_once} are worked on, {ServedCollection.most_waiting} wait",
         f"{MAX_CONNECTIONS} connections",
-        f"{gate.MOST_BYTES >> 20} MiB, all together {gate.MOST_HELD >> 20} MiB",
+        f"{LIMITS.most_bytes >> 20} MiB, all together {LIMITS.most_held >> 20} MiB",
         f"{MOST_QUESTIONS:,} (`POST /answers`)",
         f"as one event: {MOST_CHANGED:,}",
         f"{uploads.MOST_FILES} pictures, or one table of {uploads.MOST_ROWS:,} rows",
