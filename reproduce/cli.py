@@ -233,6 +233,9 @@ def others(
         typer.Option(metavar="ours|peers", callback=_one_of(("ours", "peers")), help="One side instead of both."),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Leave the columns as they are: not standardized.")] = False,
+    most_rows: Annotated[
+        int | None, typer.Option("--rows", min=1, help="Learn from no more rows of a split; all by default.")
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder in which figures of peers are kept, and taken from if they are there.")
     ] = None,
@@ -243,7 +246,9 @@ def others(
     from reproduce.others.rendering import text_notes, text_tables
 
     with show_progress("Reading data sets") as tell:
-        result = run(sets=_names(sets), n_splits=n_splits, only=only, raw=raw, cache=cache, progress=tell)
+        result = run(
+            sets=_names(sets), n_splits=n_splits, only=only, raw=raw, most_rows=most_rows, cache=cache, progress=tell
+        )
     if as_json:
         print_json(result)
         return

@@ -15,7 +15,7 @@ from nearsay.data.replacing import as_text, replacing
 from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.probability import accuracy, expected_calibration_error
 from nearsay.posterior.classifier import NeighborClassifier
-from reproduce.data_sets import DATA_SETS, HELD_OUT, ONLY_WHERE_NAMED, Split, read, splits
+from reproduce.data_sets import DATA_SETS, HELD_OUT, ONLY_WHERE_NAMED, Split, read, splits, too_many_classes
 from reproduce.others.peers import PEERS, fitted_to, log_loss, probabilities
 from reproduce.others.targets import AUTO, COMPANION, DEFAULT, targets
 
@@ -35,6 +35,7 @@ def run(
     n_splits: int = 3,
     only: str | None = None,
     raw: bool = False,
+    most_rows: int | None = None,
     cache: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
@@ -46,6 +47,7 @@ def run(
     n_splits : int
     only : "ours" or "peers"; peers that were measured before are shown anyway.
     raw : leave the columns as they are.
+    most_rows : learn from no more rows of a split; all by default.
     cache : folder in which peers' figures are kept, and from which they are taken if they are there.
     progress : told what is being measured.
 
@@ -59,23 +61,30 @@ def run(
     if only not in (None, "ours", "peers"):
         raise InputError(f'only is "ours", "peers" or None for both; got {only!r}.')
     tell = progress or (lambda _: None)
-    kept = Kept(cache, raw=raw)
+    kept = Kept(cache, raw=raw, most_rows=most_rows)
     rows: list[Measured] = []
+    left_out = []
     for data in sets or [name for name in DATA_SETS if name not in ONLY_WHERE_NAMED]:
         tell(f"Reading {data}")
-        parts = list(splits(read(data), n_splits, raw=raw))
+        labeled = read(data)
+        if too_many_classes(labeled, most_rows):
+            left_out.append(data)
+            continue
+        parts = list(splits(labeled, n_splits, raw=raw, most_rows=most_rows))
         peer_rows = [_peer(data, name, parts, kept, only, tell) for name in PEERS]
         of_peers = [row for row in peer_rows if row is not None]
         rows += of_peers
         if only != "peers":
             rows += _ours(data, parts, of_peers, tell)
+    cut = "" if most_rows is None else f", at most {most_rows} rows to learn from"
     return {
-        "title": f"Ours beside scikit-learn, {n_splits} split{'s' if n_splits != 1 else ''} of each data set",
+        "title": f"Ours beside scikit-learn, {n_splits} split{'s' if n_splits != 1 else ''} of each data set{cut}",
         "splits": n_splits,
         "raw": raw,
+        "most_rows": most_rows,
         "rows": rows,
         "targets": targets(rows),
-        "notes": _notes(rows, raw=raw),
+        "notes": _notes(rows, left_out, raw=raw),
     }
 
 
@@ -166,7 +175,7 @@ def _row(data: str, name: str, kind: str, of_splits: Sequence[Measured]) -> Meas
     return {"data": data, "classifier": name, "kind": kind, **means, "earlier": earlier}
 
 
-def _notes(rows: Sequence[Measured], *, raw: bool) -> list[str]:
+def _notes(rows: Sequence[Measured], left_out: Sequence[str], *, raw: bool) -> list[str]:
     scaled = "as they are" if raw else "standardized by the rows to learn from, for everybody alike"
     notes = [
         f"{HELD_OUT:.0%} of every class are held out; columns {scaled}. Means over splits; seconds are those of"
@@ -177,6 +186,8 @@ def _notes(rows: Sequence[Measured], *, raw: bool) -> list[str]:
     ]
     if any(row["earlier"] for row in rows):
         notes.append("Figures and seconds of peers come from an earlier run.")
+    if left_out:
+        notes.append(f"Left out, since they have more classes than a third of the rows: {', '.join(left_out)}.")
     return notes
 
 
@@ -186,8 +197,9 @@ class Kept:
     A figure is used again only where the peer has the same grid and scikit-learn is the same version.
     """
 
-    def __init__(self, folder: Path | None, *, raw: bool) -> None:
-        self.path = None if folder is None else folder / f"peers-{'raw' if raw else 'standardized'}.json"
+    def __init__(self, folder: Path | None, *, raw: bool, most_rows: int | None) -> None:
+        name = f"peers-{'raw' if raw else 'standardized'}{'' if most_rows is None else f'-{most_rows}'}.json"
+        self.path = None if folder is None else folder / name
         self.figures: dict[str, Measured] = {}
         if self.path is not None and self.path.exists():
             self.figures = json.loads(self.path.read_text(encoding="utf-8"))

@@ -84,8 +84,9 @@ class Peer:
 
     def choose(self, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         """The settings with the smallest cross-validated log loss."""
+        within_folds = len(X) * (1 - 1 / INNER_FOLDS) ** 2  # rows that are left where a calibration has folds, too
         tried = [
-            settings for settings in ParameterGrid(dict(self.grid)) if settings.get("n_neighbors", 1) <= len(X) / 2
+            settings for settings in ParameterGrid(dict(self.grid)) if settings.get("n_neighbors", 1) < within_folds
         ]
         if len(tried) == 1:
             return dict(tried[0])
@@ -149,6 +150,14 @@ class ScaledSVC(SVC):
         return super().fit(X, y, sample_weight)
 
 
+class Boosting(HistGradientBoostingClassifier):
+    """Boosted trees that stop early where the tenth of the rows that says when has one of every class."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        self.early_stopping = len(X) * self.validation_fraction >= len(np.unique(y))
+        return super().fit(X, y, sample_weight)
+
+
 PEERS = {
     "k-NN": Peer(SmoothedNeighbors, {"n_neighbors": KS, "pseudo_votes": (1.0, 0.1)}, uses_neighbors=True),
     "k-NN, sigmoid": Peer(calibrated_neighbors("sigmoid"), {"n_neighbors": KS}, uses_neighbors=True),
@@ -157,6 +166,6 @@ PEERS = {
         lambda C: LogisticRegression(C=C, max_iter=500), {"C": (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)}
     ),
     "random forest": Peer(lambda: RandomForestClassifier(N_TREES, random_state=0, n_jobs=-1)),
-    "gradient boosting": Peer(lambda: HistGradientBoostingClassifier(early_stopping=True, random_state=0)),
+    "gradient boosting": Peer(lambda: Boosting(random_state=0)),
     "RBF SVM": Peer(support_vectors, {"C": (1.0, 10.0), "width": (0.3, 1.0), "method": SVM_CALIBRATIONS}),
 }

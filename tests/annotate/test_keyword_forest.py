@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 
 import nearsay as ns
 from nearsay.annotate.annotator import KeywordAnnotator
+from nearsay.annotate.auto_scorers import auto_scorers
 from nearsay.annotate.scorers.keyword_forest import KeywordForest
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.linear_map import distinct_columns
@@ -94,3 +98,13 @@ def test_a_saved_forest_scores_alike(tmp_path):
     forest = KeywordForest(n_trees=5).fit(X, Y)
     ns.save(forest, tmp_path / "forest")
     assert_array_equal(ns.load(tmp_path / "forest").scores(X), forest.scores(X))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_words", "is_grown"), [(19, 2, False), (20, 2, True), (2**5, 2**15, True), (2**5 + 1, 2**15, False)]
+)
+def test_a_forest_is_grown_of_twenty_rows_and_up_to_a_million_annotations(n_rows, n_words, is_grown):
+    keywords = csr_array(np.ones((n_rows, n_words)))
+    no_blocks = SimpleNamespace(blocks_={}, others_=())  # for nothing else to be fitted
+    scorers = auto_scorers(no_blocks, np.empty((n_rows, 0)), keywords, ("distance",), 5, can_project=False)
+    assert list(scorers) == ["forest"] * is_grown

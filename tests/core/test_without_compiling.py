@@ -23,6 +23,7 @@ from nearsay.distances.vectors import VectorDistance
 from nearsay.neighbors.by_class import labeled as labeled_neighbors
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.living.living_table import LivingTable
+from nearsay.neighbors.neighbor_search import no_neighbors, order_measured
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.weighted import Weighted
 from nearsay.web.content.map_layout import neighbor_layout
@@ -244,6 +245,7 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in reversed(range(40))])
     for metric, k in (("euclidean", 5), ("cosine", 70), ("manhattan", 3)):
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
+    order_measured(np.arange(200)[None], np.ones((1, 200)), np.array([0]), no_neighbors(1, 70))
     search = ns.search.ExactSearch().fit(X[:60])
     LabeledNeighbors(search, y[:60] % 9, 9).query(X[:2] + 0.1, 5, (1, 4))
     neighbor_layout(np.arange(12).reshape(6, 2) % 6, X[:6, :2])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.errors import InputError, NotFitted, SavedFileError
+from nearsay.neighbors.neighbor_search import no_neighbors, order_measured
 from tests.reference import neighbors as reference
 
 small = st.integers(0, 3)
@@ -164,3 +165,18 @@ def test_another_kind_of_file_does_not_open_as_an_index(tmp_path: Path):
     (tmp_path / "x").write_bytes(b"hello")
     with pytest.raises(SavedFileError, match="not saved by nearsay"):
         ns.NeighborIndex.open(tmp_path / "x")
+
+
+@pytest.mark.parametrize("k", [70, 200])
+@given(seed=st.integers(0, 1000), n=st.integers(1, 300), scale=st.sampled_from([0, 1, 9, 1000, np.inf]))
+def test_long_lists_are_in_order_ties_by_row_number(k, seed, n, scale):
+    """Also where most distances are the same, or far beyond the others."""
+    rng = np.random.default_rng(seed)
+    candidates = rng.permutation(n)
+    distances = rng.choice([0.0, 1.0, 1 / 3, 1e300, scale, *rng.random(n)], n)
+    table = no_neighbors(1, k)
+    order_measured(candidates[None], distances[None], np.array([0]), table)
+    order = np.lexsort([candidates, distances])
+    order = order[candidates[order] != 0][:k]
+    assert table.indices[0].tolist() == [*candidates[order], *[-1] * (k - len(order))]
+    assert table.distances[0].tolist() == [*distances[order], *[np.inf] * (k - len(order))]

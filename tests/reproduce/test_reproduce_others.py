@@ -40,6 +40,23 @@ def test_a_split_holds_out_its_share_of_every_class_and_standardizes_by_the_othe
     assert sorted(map(tuple, [*raw.X, *raw.Q])) == sorted(map(tuple, rows.X))
 
 
+def test_rows_to_learn_from_are_cut_to_at_most_so_many_with_three_of_every_class():
+    rows = load_dataset("wine")
+    cut, whole = next(splits(rows, 1, most_rows=9)), next(splits(rows, 1))
+    assert np.bincount(cut.y).tolist() == [3, 3, 3]
+    np.testing.assert_array_equal(cut.truth, whole.truth)
+    raw_cut, raw_whole = next(splits(rows, 1, raw=True, most_rows=50)), next(splits(rows, 1, raw=True))
+    assert len(raw_cut.X) == 50
+    assert set(map(tuple, raw_cut.X)) <= set(map(tuple, raw_whole.X))
+    assert next(splits(rows, 1, most_rows=1000)).X.tolist() == whole.X.tolist()
+
+
+def test_a_data_set_of_too_many_classes_for_so_few_rows_is_left_out(few_peers):
+    result = comparison.run(sets=["wine"], n_splits=1, most_rows=8, only="peers")
+    assert result["rows"] == []
+    assert result["notes"][-1] == "Left out, since they have more classes than a third of the rows: wine."
+
+
 def test_rows_that_lack_a_feature_group_are_left_out(monkeypatch):
     rows = LabeledRows([[0.0, np.nan], [1.0, 2.0]], ["a", "b"], {"one": slice(0, 1), "two": slice(1, 2)})
     monkeypatch.setattr(data_sets, "load_dataset", lambda name, **options: rows)
@@ -60,6 +77,14 @@ def test_every_peer_answers_about_classes_that_have_fewer_rows_than_there_are_fo
     assert (p.argmax(axis=1) == y).mean() > 0.9
 
 
+def test_peers_learn_from_as_few_rows_as_the_targets_ask():
+    rows = load_dataset("digits")
+    part = next(splits(rows, 1, most_rows=60))
+    for name in ("k-NN, isotonic", "gradient boosting"):
+        assert 0 < comparison.ask_peer(name, part)["accuracy"] < 1
+    assert PEERS["k-NN, isotonic"].choose(part.X, part.y)["n_neighbors"] < 60 * 4 / 9
+
+
 def test_settings_are_those_with_the_smallest_log_loss_over_the_folds():
     rng = np.random.default_rng(1)
     y = np.repeat([0, 1], 30)
@@ -67,7 +92,7 @@ def test_settings_are_those_with_the_smallest_log_loss_over_the_folds():
     peer = PEERS["k-NN"]
     losses = {}
     for k in peer.grid["n_neighbors"]:
-        for pseudo in peer.grid["pseudo_votes"] if k <= 30 else ():
+        for pseudo in peer.grid["pseudo_votes"] if k < 60 * 4 / 9 else ():
             of_folds = []
             for train, asked in Folds().split(X, y):
                 p = SmoothedNeighbors(k, pseudo_votes=pseudo).fit(X[train], y[train]).predict_proba(X[asked])
@@ -99,7 +124,7 @@ def test_figures_of_peers_are_measured_once_and_kept(few_peers, tmp_path, monkey
     assert "Figures and seconds of peers come from an earlier run." in again["notes"]
     alone = comparison.run(only="ours", sets=["wine"], n_splits=1)
     assert {row["kind"] for row in alone["rows"]} == {"ours"}
-    assert alone["targets"] == []
+    assert ["default" in line["asked"] for line in alone["targets"]] == [True]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +154,11 @@ def test_targets_count_ratios_to_the_best_peer_of_each_data_set():
     ]
     found = [(line["held"], line["of"], line["by_set"]) for line in targets(rows)]
     assert found == [
-        (1, 2, {"a": 0.9, "b": 1.0}),
+        (2, 2, {"a": 0.9, "b": 1.0}),
         (1, 2, {"a": 0.6, "b": 0.7}),
+        (1, 2, {"a": pytest.approx(2.25), "b": 1.0}),
         (1, 2, {"a": pytest.approx(1.5), "b": 0.7}),
+        (2, 2, {"a": pytest.approx(2 / 3), "b": 0.7}),
         (1, 1, {"a": 1.0}),
         (1, 2, {"a": pytest.approx(-2.0), "b": 0.0}),
     ]

@@ -7,11 +7,14 @@ from functools import partial
 import numpy as np
 
 from nearsay.core.compiling import compiled
+from nearsay.search.screening.selection_kernels import kth_smallest
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64
 # More are sorted into so many bins first, and no further if none of them holds more than so many.
 BINS, FULL_BIN = 256, 32
+# Runs this long are sorted by inserting, and then merged.
+RUN = 16
 # Putting classes right one by one beats sorting them, as long as each moves no farther than this in the mean.
 MOVES = 8
 
@@ -62,7 +65,7 @@ def many_nearest_first(candidates, measured, left_out, indices, distances):  # t
                 rows[n], far[n] = row, measured[q, c]
                 n += 1
         if n > k:  # ordering all of them would take longer
-            farthest = np.partition(far[:n], k - 1)[k - 1]
+            farthest = kth_smallest(far[:n].copy(), k)
             kept = 0
             for c in range(n):
                 if far[c] <= farthest:
@@ -95,18 +98,49 @@ def sort_nearest_first(rows, far):  # type: ignore[no-untyped-def]
             fullest = max(fullest, ends[b])
             before += ends[b]
             ends[b] = before
-    rows_before, far_before = rows.copy(), far.copy()
     if not in_bins or fullest > FULL_BIN:
-        by_row = np.argsort(rows_before, kind="mergesort")
-        order = by_row[np.argsort(far_before[by_row], kind="mergesort")]  # keeps the order of rows among equals
-        for place in range(n):
-            rows[place], far[place] = rows_before[order[place]], far_before[order[place]]
+        _merge(rows, far)
         return
+    rows_before, far_before = rows.copy(), far.copy()
     for c in range(n):
         b = int((far_before[c] - nearest) * per_unit)
         ends[b] -= 1
         rows[ends[b]], far[ends[b]] = rows_before[c], far_before[c]
-    for c in range(1, n):
+    _sort_by_inserting(rows, far)
+
+
+# Not numpy's sort, which takes as long to compile as all else in this module.
+@compiled
+def _merge(rows, far):  # type: ignore[no-untyped-def]
+    n = rows.shape[0]
+    for first in range(0, n, RUN):
+        _sort_by_inserting(rows[first : first + RUN], far[first : first + RUN])
+    rows_before, far_before = np.empty_like(rows), np.empty_like(far)
+    run = RUN
+    while run < n:
+        rows_before[:], far_before[:] = rows, far
+        for first in range(0, n, 2 * run):
+            left, middle, end = first, min(first + run, n), min(first + 2 * run, n)
+            right = middle
+            for place in range(first, end):
+                if right == end or (
+                    left < middle
+                    and (
+                        far_before[left] < far_before[right]
+                        or (far_before[left] == far_before[right] and rows_before[left] < rows_before[right])
+                    )
+                ):
+                    rows[place], far[place] = rows_before[left], far_before[left]
+                    left += 1
+                else:
+                    rows[place], far[place] = rows_before[right], far_before[right]
+                    right += 1
+        run *= 2
+
+
+@compiled
+def _sort_by_inserting(rows, far):  # type: ignore[no-untyped-def]
+    for c in range(1, rows.shape[0]):
         row, distance, place = rows[c], far[c], c
         while place > 0 and (distance < far[place - 1] or (distance == far[place - 1] and row < rows[place - 1])):
             rows[place], far[place] = rows[place - 1], far[place - 1]

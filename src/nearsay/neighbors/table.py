@@ -28,7 +28,7 @@ class NeighborTable:
         The classes by their nearest member, if wanted.
     further : tuple of NearestClasses
         The same in further views of the rows, for a posterior that uses several.
-    model_log_p : (n_queries, n_classes, n_models) float64, optional
+    model_log_p : (n_queries, n_classes, n_models), optional
         Log probabilities of companion models, which are pooled with the neighbors.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from nearsay.core.arrays import row_blocks
+from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.core.settings import check_estimator
 from nearsay.core.steps import Steps
 from nearsay.errors import InputError
@@ -55,6 +55,8 @@ COMPANIONS: dict[str, Callable[[bool], Any]] = {
 OWN_MODELS = (DirectionsModel, BoostedClasses, ForestClasses)
 # A tree for each class and step takes long where classes are many.
 MOST_CLASSES_TO_BOOST = 16
+# Probabilities of past cases that a forest holds at once.
+BYTES_AT_ONCE = 1 << 24
 # Fewer rows have nothing to teach a model.
 FEWEST_ROWS = 20
 
@@ -198,9 +200,9 @@ class ModelBeside:
         return np.asarray(mapped)
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Log probabilities of the training rows, or of some, by models that were fitted without them."""
+        """Log probabilities of the training rows, or of some, by models that were fitted without them, in float32."""
         if self.past_ is not None:
-            return (self.past_ if rows is None else self.past_[rows]).astype(np.float64)
+            return self.past_ if rows is None else self.past_[rows]
         rows = np.arange(len(self._fold)) if rows is None else rows
         log_p = np.empty((len(rows), len(self.classes)), np.float32)
         for number, model in enumerate(self.copies_):
@@ -208,7 +210,7 @@ class ModelBeside:
             for part in row_blocks(len(of_fold), size=ROWS_AT_ONCE):
                 lines = of_fold[part]
                 log_p[lines] = self._log_proba_of(model, self._rows.take(rows[lines]))
-        return log_p.astype(np.float64)
+        return log_p
 
     def log_proba(self, X: Any) -> np.ndarray:
         """Log probabilities (n_queries, n_classes); a class that the model does not know has next to none."""
@@ -271,16 +273,19 @@ class ForestBeside(ModelBeside):
         if isinstance(X, ShardedRows):
             self._rows = X
         else:
-            self.past_ = self._past(X, self._left_out).astype(np.float32)
+            self.past_ = self._past_in_blocks(np.arange(len(labels)), X.__getitem__)
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         if self.past_ is not None:
             return super().past_cases(rows)
         rows = np.arange(len(self._left_out)) if rows is None else rows
-        blocks = row_blocks(len(rows), size=ROWS_AT_ONCE)
-        parts = [self._past(self._rows.take(rows[part]), self._left_out[rows[part]]) for part in blocks]
-        log_p = np.concatenate(parts) if parts else np.empty((0, len(self.classes)))
-        return log_p.astype(np.float32).astype(np.float64)  # as they are held in memory
+        return self._past_in_blocks(rows, self._rows.take)
+
+    def _past_in_blocks(self, rows: np.ndarray, take: Callable[[np.ndarray], Any]) -> np.ndarray:
+        log_p = np.empty((len(rows), len(self.classes)), np.float32)
+        for part in row_blocks(len(rows), size=rows_within(BYTES_AT_ONCE, 8 * len(self.classes), ROWS_AT_ONCE)):
+            log_p[part] = self._past(take(rows[part]), self._left_out[rows[part]])
+        return log_p
 
     def _past(self, X: Any, left_out: np.ndarray) -> np.ndarray:
         p = np.zeros((len(X), len(self.classes)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.core.compiling import only_compiled as compiled
+from nearsay.core.compiling import compiled
 
 # From so many numbers on they are sorted into bins first, which takes no decision that a processor could not foresee.
 BINNED_FROM = 96
