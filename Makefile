@@ -98,5 +98,11 @@ build/tools:
 	$(INSTALL) --editable ".[site]"
 	touch $@ .venv/core
 
+# All of these by one run of pip, which takes less time than three.
+.venv/all: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) torch==$(TORCH) --editable ".[dev,torch,site]"
+	touch .venv/core .venv/dev .venv/torch .venv/site $@
+
 clean:
 	rm -rf .venv build dist docs/generated

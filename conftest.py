@@ -10,11 +10,14 @@ from collections import Counter
 
 import pytest
 
-# The first file compiles most loops. Those after it, with which a second worker begins, compile hardly any, so that few
-# loops are compiled twice. Then come the files that take longest, so that no worker is left with one at the end.
+# The first file compiles most loops. Those after it, with which a second worker begins, compile none and take as long,
+# so that few loops are compiled twice. Then come the files that take longest, so that no worker is left with one at the
+# end.
 FIRST = [
-    *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
-    *("data", "datasets", "settings", "hard_rows", "corel5k", "many_classes", "simulated_promises", "commands"),
+    *("sklearn_checks", "store_crash", "tampered_collections", "odd_files", "decoding", "hostile_folders"),
+    *("other_systems", "names", "walks", "newcomer", "store_faults", "replacing", "images_read", "sources", "data"),
+    *("cli", "compiling", "scikit_learn_names", "datasets", "settings", "hard_rows", "corel5k", "many_classes"),
+    *("simulated_promises", "commands"),
     *("joint_search", "fused", "reproduce_hedging", "tour", "approximate", "dask", "labeling_parts", "web_accessible"),
     *("sample_weight", "useless_columns", "records", "shards", "row_order", "groups"),
     *("packed_tile", "scales", "web_gate", "web_ask", "web_browse", "web_batch"),

@@ -22,7 +22,7 @@ from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import KeywordProjection
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from tests.reference import keywords as reference
+from tests.reference.annotate import keywords as reference
 
 WORDS = ["bear", "sky", "sun", "tree"]
 

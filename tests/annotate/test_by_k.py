@@ -12,7 +12,7 @@ from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from reproduce.annotation.baselines.lasso_neighbors import LassoNeighbors
-from tests.reference import keywords as reference
+from tests.reference.annotate import keywords as reference
 
 WORDS = range(4)
 

@@ -19,7 +19,7 @@ from nearsay.errors import InputError
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
-from tests.reference import annotation as reference
+from tests.reference.annotate import annotation as reference
 
 N_WORDS = 5
 SPACES = {"first": slice(0, 2), "second": (slice(2, 5), "manhattan")}

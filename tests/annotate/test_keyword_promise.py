@@ -16,8 +16,8 @@ from nearsay.annotate.keyword_promise import precision_threshold, recall_thresho
 from nearsay.annotate.word_taxonomy import ImpliedWords, with_implied
 from nearsay.data.keywords import Keywords
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.keyword_promise import boldest_precision, boldest_recall
-from tests.reference.taxonomy import GRAPHS, walked_up
+from tests.reference.annotate.keyword_promise import boldest_precision, boldest_recall
+from tests.reference.decision.taxonomy import GRAPHS, walked_up
 
 PETS = Taxonomy.from_nested({"thing": {"dog": ["corgi", "poodle"], "cat": {}, "food": ["milk", "bone"]}})
 TABLES = st.integers(1, 6).flatmap(

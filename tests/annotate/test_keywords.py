@@ -14,7 +14,7 @@ from nearsay.data.keywords import Keywords
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures, mean_average_precision
 from nearsay.neighbors.table import NeighborTable
-from tests.reference import keywords as reference
+from tests.reference.annotate import keywords as reference
 
 WORDS = ["bear", "sky", "sun", "tree"]
 some_keywords = st.lists(st.sets(st.sampled_from(WORDS)), min_size=1, max_size=7)

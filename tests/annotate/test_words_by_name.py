@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 import nearsay as ns
 from nearsay.data.keywords import Keywords
 from nearsay.errors import InputError
-from tests.reference import keywords as reference
+from tests.reference.annotate import keywords as reference
 
 WORDS = ["bear", "sky", "sun", "tree"]
 words = st.sets(st.sampled_from(WORDS))

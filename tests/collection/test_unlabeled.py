@@ -18,7 +18,7 @@ from nearsay.collection.state.suggest.item_groups import group_rows, n_groups
 from nearsay.collection.state.suggest.medoids import ComparedItems, greedy_medoids
 from nearsay.errors import InputError
 from tests.command_line import run
-from tests.reference import medoids as reference
+from tests.reference.learn import medoids as reference
 
 POINTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12)  # ties everywhere
 RNG = np.random.default_rng(0)

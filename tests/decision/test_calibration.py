@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.errors import InputError
-from tests.reference import calibration as slow
+from tests.reference.decision import calibration as slow
 
 
 @st.composite

@@ -33,7 +33,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.promises.worlds import videos, writers
 from tests.decision.test_guarantee import validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
-from tests.reference import hedging as reference
+from tests.reference.decision import hedging as reference
 
 VOTES = NeighborClassifier(5, posterior="proportional")
 

@@ -23,7 +23,7 @@ from nearsay.posterior.fused import FusedClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_guarantee import validation_rows
 from tests.decision.test_hedged import PETS, hard_and_easy, pets
-from tests.reference import hedging as reference
+from tests.reference.decision import hedging as reference
 
 VOTES = NeighborClassifier(9, posterior="proportional")
 AROUND = {

@@ -27,7 +27,7 @@ from nearsay.errors import InputError
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_rules import T1, UNSURE, queries
-from tests.reference import hedging as reference
+from tests.reference.decision import hedging as reference
 
 needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 

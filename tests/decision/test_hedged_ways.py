@@ -25,7 +25,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.promises.worlds import kinds_and_breeds
 from tests.decision.test_guarantee import ACCURACIES, validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
-from tests.reference import hedging as reference
+from tests.reference.decision import hedging as reference
 
 PLANE = kinds_and_breeds()
 TREE = PLANE.taxonomy

@@ -21,8 +21,8 @@ from nearsay.decision.sets.node_sets import SET_POINTS, NodeSets
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_conformal import Spoken
-from tests.reference import node_sets as reference
-from tests.reference.taxonomy import DAG, GRAPHS, TREES
+from tests.reference.decision import node_sets as reference
+from tests.reference.decision.taxonomy import DAG, GRAPHS, TREES
 
 SIXTEENTHS = st.lists(st.integers(0, 16), min_size=9, max_size=9)
 PETS = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}, "bird": ["owl", "crow"]}})

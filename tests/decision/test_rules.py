@@ -28,7 +28,7 @@ from nearsay.errors import InputError
 from nearsay.posterior.votes import count_votes
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference import hedging as reference
+from tests.reference.decision import hedging as reference
 
 needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 

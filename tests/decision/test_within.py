@@ -11,8 +11,8 @@ import nearsay as ns
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_conformal import Spoken
-from tests.reference import hedging as reference
-from tests.reference.taxonomy import GRAPHS, leaves_below, walked_up
+from tests.reference.decision import hedging as reference
+from tests.reference.decision.taxonomy import GRAPHS, leaves_below, walked_up
 
 PETS = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle", "pug"], "cat": ["tabby", "Siamese"]}})
 

@@ -23,7 +23,7 @@ from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
+from tests.reference.decision.taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

@@ -15,7 +15,7 @@ from nearsay.displays import drawing
 from nearsay.displays.hedging.specificity_curve import FEW_POINTS, MARK, AccuracySpecificityDisplay
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.taxonomy import T1
+from tests.reference.decision.taxonomy import T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

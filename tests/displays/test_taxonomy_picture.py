@@ -13,7 +13,7 @@ from nearsay.displays.drawing import AGREES
 from nearsay.displays.hedging.taxonomy_picture import TaxonomyDisplay, lay_out
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.taxonomy import DAG, GRAPHS, T1
+from tests.reference.decision.taxonomy import DAG, GRAPHS, T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

@@ -26,9 +26,9 @@ from nearsay.learn.boost_metric_kernels import best_weight
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import neighbor_accuracy
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.boost_metric import bisected_weight, outer_difference
-from tests.reference.boost_metric import boost as looped_boost
-from tests.reference.boost_metric import loss as looped_loss
+from tests.reference.learn.boost_metric import bisected_weight, outer_difference
+from tests.reference.learn.boost_metric import boost as looped_boost
+from tests.reference.learn.boost_metric import loss as looped_loss
 
 PAPER = {"start": "zero", "near": (3, 10), "validation_fraction": None}
 

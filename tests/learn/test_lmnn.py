@@ -26,7 +26,7 @@ from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.neighbors.index import leave_one_out, nearest
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.labeled import labeled_rows
-from tests.reference import lmnn as reference
+from tests.reference.learn import lmnn as reference
 
 
 def wine() -> tuple[np.ndarray, np.ndarray]:

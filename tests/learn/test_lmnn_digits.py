@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from nearsay.data.content_order import content_order
 from nearsay.learn.lmnn.lmnn import LMNN
 from nearsay.learn.lmnn.targets import target_neighbors
-from tests.reference import lmnn as reference
+from tests.reference.learn import lmnn as reference
 
 
 def test_some_digits_end_below_a_plain_descent():
@@ -18,7 +18,7 @@ def test_some_digits_end_below_a_plain_descent():
     assert LMNN().fit(X, y).loss_curve_[-1] < 1.01 * plain
 
 
-# What `python tests/reference/lmnn.py` prints, after minutes. Another 1,400 steps lower it by 0.03.
+# What `python tests/reference/learn/lmnn.py` prints, after minutes. Another 1,400 steps lower it by 0.03.
 DIGITS_BY_PLAIN_DESCENT = 2108.0031
 
 

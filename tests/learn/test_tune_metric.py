@@ -17,7 +17,7 @@ from nearsay.errors import InputError
 from nearsay.learn import tuning
 from nearsay.learn.boost_metric import BoostMetric
 from nearsay.learn.tuning import held_out_rows, neighbor_accuracy, tune_metric
-from tests.reference.boost_metric import majority
+from tests.reference.learn.boost_metric import majority
 
 
 class Stretched(TransformerMixin, BaseEstimator):

@@ -26,8 +26,8 @@ from nearsay.metrics.specificity import (
 )
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference import specificity as reference
-from tests.reference.taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, T1
+from tests.reference.decision import specificity as reference
+from tests.reference.decision.taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, T1
 
 TREE = Taxonomy.from_nested(T1)
 MEASURES = (hierarchical_accuracy, information_gain, semantic_similarity, lca_cost)

@@ -14,7 +14,7 @@ from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
-from tests.reference import keywords as reference
+from tests.reference.annotate import keywords as reference
 
 L = [[2.0, 0.0, 1.0], [0.0, 1.0, -1.0]]
 METRICS = [

@@ -20,7 +20,7 @@ from nearsay.web.content import uploads
 from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages.answering import MOST_QUESTIONS
 from nearsay.web.pages.changing import MOST_CHANGED
-from nearsay.web.server.gate import LIMITS
+from nearsay.web.server.gate import BodyLimits
 from tests.project.test_packaging import EXTRAS, ROOT, read
 from tests.served_collections import numbers_collection
 
@@ -184,7 +184,7 @@ def test_the_limits_on_the_page_are_those_of_the_code():
     for said in (
         f"{ServedCollection.at_once} are worked on, {ServedCollection.most_waiting} wait",
         f"{MAX_CONNECTIONS} connections",
-        f"{LIMITS.most_bytes >> 20} MiB, all together {LIMITS.most_held >> 20} MiB",
+        f"{BodyLimits.most_bytes >> 20} MiB, all together {BodyLimits.most_held >> 20} MiB",
         f"{MOST_QUESTIONS:,} (`POST /answers`)",
         f"as one event: {MOST_CHANGED:,}",
         f"{uploads.MOST_FILES} pictures, or one table of {uploads.MOST_ROWS:,} rows",

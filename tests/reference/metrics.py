@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from tests.reference.hedging import Parents, at_or_above
+from tests.reference.decision.hedging import Parents, at_or_above
 
 Matrix = list[list[float]]
 

@@ -16,7 +16,7 @@ from reproduce.annotation.baselines.keyword_pairs import draw_pairs
 from reproduce.annotation.baselines.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors, separating_weights
 from reproduce.annotation.baselines.sparse_coding import SparseCodingAnnotator, keyword_graph, map_that_joins, mixture
 from tests.annotate.test_keyword_neighbors import SPACES, keyword_lists, matrix, some_keywords, some_rows
-from tests.reference import annotation as reference
+from tests.reference.annotate import annotation as reference
 
 # ------------------------------------------------------------ pairs, LASSO, GS
 

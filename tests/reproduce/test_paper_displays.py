@@ -31,7 +31,7 @@ from reproduce.hedging.displays.similar_neighbors import SimilarNeighborsDisplay
 from reproduce.probabilities.training_size import TrainingSizeDisplay
 from tests.displays.test_hedged_displays import PETS, color_of, pet_rows, texts
 from tests.displays.test_specificity_displays import TREE, TRUTH, drawn, lines
-from tests.reference.taxonomy import GRAPHS, ILSVRC65_SHAPE, leaves_below, walked_up
+from tests.reference.decision.taxonomy import GRAPHS, ILSVRC65_SHAPE, leaves_below, walked_up
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

@@ -22,7 +22,7 @@ from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
 from reproduce.annotation.rendering import draw, text_table
 from reproduce.cli import app
 from tests.command_line import run
-from tests.reference.keywords import measures
+from tests.reference.annotate.keywords import measures
 from tests.scenes import scene
 
 Image = pytest.importorskip("PIL.Image", reason="descriptors need the extra images")

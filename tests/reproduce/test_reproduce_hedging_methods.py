@@ -31,7 +31,7 @@ from reproduce.hedging.methods import (
     trade_off,
 )
 from tests.made_up_images import N_LEAVES, TREE, made_up_images
-from tests.reference import hedging as slow
+from tests.reference.decision import hedging as slow
 
 few = settings(max_examples=40, deadline=None)
 

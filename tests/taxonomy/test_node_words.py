@@ -17,7 +17,7 @@ from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.taxonomy.words import words_for_nodes
 from reproduce.hedging.displays.hedged_answers import hedged_answers
-from tests.reference.taxonomy import GRAPHS, leaves_below
+from tests.reference.decision.taxonomy import GRAPHS, leaves_below
 
 
 @given(edges=GRAPHS)

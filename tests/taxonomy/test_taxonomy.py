@@ -21,7 +21,7 @@ from nearsay.errors import DatasetNotFound, InputError, SavedFileError
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.taxonomy.text import MOST_LINES
-from tests.reference.taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, ODD_NAMES, T1, TREES, leaves_below, walked_up
+from tests.reference.decision.taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, ODD_NAMES, T1, TREES, leaves_below, walked_up
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets; this test reads one"

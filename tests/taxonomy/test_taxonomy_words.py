@@ -11,7 +11,7 @@ import pytest
 
 from nearsay.errors import InputError, MissingExtra
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.taxonomy import DAG, T1
+from tests.reference.decision.taxonomy import DAG, T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

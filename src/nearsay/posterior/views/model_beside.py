@@ -273,24 +273,22 @@ class ForestBeside(ModelBeside):
         if isinstance(X, ShardedRows):
             self._rows = X
         else:
-            self.past_ = self._past_in_blocks(np.arange(len(labels)), X.__getitem__)
+            self.past_ = self._past(np.arange(len(labels)), X.__getitem__)
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         if self.past_ is not None:
             return super().past_cases(rows)
         rows = np.arange(len(self._left_out)) if rows is None else rows
-        return self._past_in_blocks(rows, self._rows.take)
+        return self._past(rows, self._rows.take)
 
-    def _past_in_blocks(self, rows: np.ndarray, take: Callable[[np.ndarray], Any]) -> np.ndarray:
+    def _past(self, rows: np.ndarray, take: Callable[[np.ndarray], Any]) -> np.ndarray:
+        known = np.searchsorted(self.classes, self.model_.classes_)
         log_p = np.empty((len(rows), len(self.classes)), np.float32)
         for part in row_blocks(len(rows), size=rows_within(BYTES_AT_ONCE, 8 * len(self.classes), ROWS_AT_ONCE)):
-            log_p[part] = self._past(take(rows[part]), self._left_out[rows[part]])
+            p = np.zeros(log_p[part].shape)
+            p[:, known] = self.model_.predict_proba(take(rows[part]), self._left_out[rows[part]])
+            log_p[part] = self._logs(p)
         return log_p
-
-    def _past(self, X: Any, left_out: np.ndarray) -> np.ndarray:
-        p = np.zeros((len(X), len(self.classes)))
-        p[:, np.searchsorted(self.classes, self.model_.classes_)] = self.model_.predict_proba(X, left_out)
-        return self._logs(p)
 
     def _to_saved(self) -> dict[str, Any]:
         return {name: value for name, value in super()._to_saved().items() if name != "_left_out"}

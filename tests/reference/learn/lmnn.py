@@ -1,6 +1,6 @@
 """LMNN as loops, straight from the definitions: one row, one target, one impostor at a time.
 
-``python tests/reference/lmnn.py`` goes the paper's way down for all digits, 1,000 steps, and prints the loss.
+``python tests/reference/learn/lmnn.py`` goes the paper's way down for all digits, 1,000 steps, and prints the loss.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from nearsay.collection.state.learned import Learned, set_shares
 from nearsay.decision.hedge_evidence import hedge_evidence
 from nearsay.decision.sets.node_sets import covering_nodes
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.reference.node_sets import nodes_that_hold
-from tests.reference.taxonomy import GRAPHS, TREES
+from tests.reference.decision.node_sets import nodes_that_hold
+from tests.reference.decision.taxonomy import GRAPHS, TREES
 
 
 def reference_share(ahead, accuracy_in_percent):

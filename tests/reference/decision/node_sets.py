@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 
-from tests.reference.hedging import Parents, leaves_under
+from tests.reference.decision.hedging import Parents, leaves_under
 
 
 def along_first_parents(parents: Parents, node: int) -> set[int]:

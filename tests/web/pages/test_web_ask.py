@@ -14,7 +14,7 @@ from nearsay.collection.answers import in_words
 from nearsay.posterior.evidence.evidence import UNUSUAL
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.served_collection import ACCURACIES
-from tests.collection.test_prediction_sets import LIFE, unsure_collection
+from tests.collection.evaluation.test_prediction_sets import LIFE, unsure_collection
 from tests.served_collections import (
     EVIL,
     as_png,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tests.reference.taxonomy import leaves_below, walked_up
+from tests.reference.decision.taxonomy import leaves_below, walked_up
 
 Edges = list[tuple[str, str]]
 
