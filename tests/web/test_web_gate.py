@@ -41,12 +41,6 @@ from tests.served_collections import (
 )
 
 
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory):
-    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
-        yield collection
-
-
 @pytest.fixture
 def heaps(tmp_path):
     with numbers_collection(tmp_path) as collection:
