@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 
 import nearsay as ns
 from nearsay.collection import LiveCollection, Store
+from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write
@@ -201,7 +202,7 @@ def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers
 # ---------------------------------------------------------------- what fails after a commit
 
 
-@pytest.mark.parametrize("at", ["changed", "follow"])
+@pytest.mark.parametrize("at", [(LiveViews, "changed"), (CollectionState, "follow")], ids=["changed", "follow"])
 def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, at):
     iris.learn(**VOTES)
 
@@ -218,10 +219,7 @@ def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, 
         iris.label(IRIS.data[:1])
         iris.likely_mistakes()
         with monkeypatch.context() as broken:
-            if at == "changed":
-                broken.setattr(LiveViews, "changed", fail)
-            else:
-                broken.setattr("nearsay.collection.state.collection_state.CollectionState.follow", fail)
+            broken.setattr(*at, fail)
             event = change()
         assert event == iris.version == iris.items.version
         with LiveCollection.open(iris.store.path, read_only=True) as fresh:

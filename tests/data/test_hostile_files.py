@@ -97,10 +97,16 @@ FOREIGN = [
 ]
 
 
+@pytest.fixture
+def imported(monkeypatch):
+    """Modules that would have been imported for a file."""
+    names = []
+    monkeypatch.setattr(saved_objects, "import_module", names.append)
+    return names
+
+
 @pytest.mark.parametrize("where", [*FOREIGN, "os:system", "sklearn.preprocessing:FunctionTransformer"])
-def test_no_source_store_worker_or_function_is_made_from_a_file_or_imported_for_it(where, tmp_path, monkeypatch):
-    imported = []
-    monkeypatch.setattr(saved_objects, "import_module", imported.append)
+def test_no_source_store_worker_or_function_is_made_from_a_file_or_imported_for_it(where, tmp_path, imported):
     for root in (by_module(where), named(where), named(where.partition(":")[2]), an_index(search=by_module(where))):
         with pytest.raises(SavedFileError, match=r"none of those that are saved|unknown entry|expected"):
             ns.load(forged(tmp_path / "foreign.nearsay", root))
@@ -179,13 +185,13 @@ def test_a_faiss_structure_is_not_read_from_a_file(tmp_path):
     assert target.read_bytes() == before
 
 
-def test_a_file_of_another_purpose_is_refused_before_it_is_made(tmp_path, monkeypatch):
+def test_a_file_of_another_purpose_is_refused_before_it_is_made(tmp_path, imported):
     ns.save(ns.NeighborClassifier(3, posterior="proportional").fit(ROWS, NAMES), tmp_path / "learned.nearsay")
-    monkeypatch.setattr(saved_objects, "import_module", lambda name: pytest.fail(f"{name} is imported"))
     with pytest.raises(SavedFileError, match="is a NeighborClassifier; expected NeighborIndex"):
         ns.NeighborIndex.open(tmp_path / "learned.nearsay")
     with pytest.raises(SavedFileError, match="is a NeighborClassifier; expected Learned"):
         Learned.read(tmp_path)
+    assert not imported
 
 
 @pytest.mark.parametrize(

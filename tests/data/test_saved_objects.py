@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -15,95 +13,56 @@ import nearsay as ns
 from nearsay.errors import InputError, SavedFileError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.trees import TreeSearch
-from tests.estimators.test_copies import MOODS, NAMES, OBJECTS, PETS, WITH_FAISS, answers, fitted, plain
-from tests.estimators.test_settings import QUICK, ROWS
-from tests.estimators.test_sklearn_checks import takes_an_estimator
-from tests.public import ESTIMATORS
+from tests.estimators.test_copies import NAMES, OBJECTS, PETS, plain, saved_and_opened
+from tests.estimators.test_settings import ROWS
 
 HALVES = True
 
 
-@pytest.fixture
-def again(tmp_path):
-    def save_and_load(thing: Any) -> Any:
-        ns.save(thing, tmp_path / "saved.nearsay")
-        return ns.load(tmp_path / "saved.nearsay")
-
-    return save_and_load
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_fitted_estimator_gives_the_same_answers_from_a_file(name, again):
-    one = fitted(ESTIMATORS[name])
-    other = again(one)
-    assert type(other) is type(one)
-    np.testing.assert_equal(answers(other), answers(one))
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_an_unfitted_estimator_keeps_its_settings(name, again):
-    kind = ESTIMATORS[name]
-    one = kind(
-        *([ns.NeighborClassifier(3, posterior="proportional")] if takes_an_estimator(kind) else []),
-        **QUICK.get(kind, {}),
-    )
-    np.testing.assert_equal(plain(vars(again(one))), plain(vars(one)))
-
-
-@pytest.mark.parametrize("name", MOODS)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_so_it_does_in_every_mood(name, again):
-    if name.endswith(WITH_FAISS):
-        pytest.importorskip("faiss")
-    one = MOODS[name]()
-    np.testing.assert_equal(answers(again(one)), answers(one))
-
-
 @pytest.mark.parametrize("name", ["NeighborTable", "Taxonomy", "Evidence"])
-def test_other_objects_are_saved_too(name, again):
+def test_other_objects_are_saved_too(name):
     for one in OBJECTS[name]():
-        np.testing.assert_equal(plain(again(one)), plain(one))
+        np.testing.assert_equal(plain(saved_and_opened(one)), plain(one))
 
 
 @pytest.mark.parametrize("model", [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())])
-def test_models_of_scikit_learn_inside_are_saved_with_it(model, again):
+def test_models_of_scikit_learn_inside_are_saved_with_it(model):
     one = ns.HedgedClassifier(model, PETS).fit(ROWS, NAMES)
-    np.testing.assert_array_equal(again(one).predict_proba(ROWS), one.predict_proba(ROWS))
+    np.testing.assert_array_equal(saved_and_opened(one).predict_proba(ROWS), one.predict_proba(ROWS))
 
 
 @pytest.mark.parametrize("search", [ExactSearch(products="float32"), TreeSearch(leaf_size=7)])
-def test_a_search_that_was_given_as_an_object_is_saved_with_its_settings(search, again):
+def test_a_search_that_was_given_as_an_object_is_saved_with_its_settings(search):
     X = np.random.default_rng(0).normal(size=(60, 3))
     one = ns.NeighborClassifier(3, search=search).fit(X, np.arange(60) % 3)
-    other = again(one)
+    other = saved_and_opened(one)
     assert vars(other.search) == vars(search)
     np.testing.assert_array_equal(other.predict_proba(X[:9]), one.predict_proba(X[:9]))
 
 
 @pytest.mark.parametrize("labels", [NAMES, NAMES == "cat", np.arange(len(ROWS)) % 3 + 2**62, NAMES.astype(object)])
-def test_labels_of_any_kind_come_back_as_they_were(labels, again):
+def test_labels_of_any_kind_come_back_as_they_were(labels):
     one = ns.NeighborClassifier(3, posterior="proportional").fit(ROWS, labels)
-    other = again(one)
+    other = saved_and_opened(one)
     assert other.classes_.dtype == one.classes_.dtype
     np.testing.assert_array_equal(other.predict(ROWS), one.predict(ROWS))
 
 
-def test_what_was_opened_goes_on_as_the_original_does(again):
+def test_what_was_opened_goes_on_as_the_original_does():
     one = ns.NeighborClassifier(3, posterior="pooled").fit(ROWS, NAMES)
-    other = again(one)
+    other = saved_and_opened(one)
     np.testing.assert_array_equal(other.leave_one_out_proba(), one.leave_one_out_proba())
     assert [str(each) for each in other.explain(ROWS[:3])] == [str(each) for each in one.explain(ROWS[:3])]
-    index = again(one.index_)
+    index = saved_and_opened(one.index_)
     assert list(index.add(ROWS[:2])) == list(one.index_.add(ROWS[:2]))
     np.testing.assert_array_equal(index.query(ROWS[:4], 3).indices, one.index_.query(ROWS[:4], 3).indices)
 
 
-def test_arrays_come_back_in_the_order_of_memory_they_had(again):
+def test_arrays_come_back_in_the_order_of_memory_they_had():
     one = ns.WithinClassWhitening().fit(ROWS, NAMES)
     one.components_ = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     one.mean_ = np.arange(4.0)
-    other = again(one)
+    other = saved_and_opened(one)
     np.testing.assert_array_equal(other.components_, one.components_)
     assert other.components_.flags.f_contiguous
     assert not other.components_.flags.c_contiguous

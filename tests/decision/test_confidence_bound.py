@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -35,14 +33,9 @@ from tests.decision.test_guarantee import validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
 from tests.reference.decision import hedging as reference
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 VOTES = NeighborClassifier(5, posterior="proportional")
-
-
-@pytest.fixture(autouse=True)
-def _warnings_are_looked_at_elsewhere():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 # ---------------------------------------------------------------- the bound

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from tests.decision.test_guarantee import validation_rows
 from tests.decision.test_hedged import PETS, hard_and_easy, pets
 from tests.reference.decision import hedging as reference
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 VOTES = NeighborClassifier(9, posterior="proportional")
 AROUND = {
     "votes": (VOTES, None),
@@ -33,13 +34,6 @@ AROUND = {
     "a linear model": (LogisticRegression(), 3),
     "fused": (FusedClassifier({"x": slice(0, 1)}, VOTES), None),
 }
-
-
-@pytest.fixture(autouse=True)
-def _warnings_are_looked_at_elsewhere():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 @pytest.mark.parametrize("branches", [None, ["dog", "cat"]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,16 +25,11 @@ from tests.decision.test_guarantee import ACCURACIES, validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
 from tests.reference.decision import hedging as reference
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 PLANE = kinds_and_breeds()
 TREE = PLANE.taxonomy
 VOTES = NeighborClassifier(9, posterior="proportional")
-
-
-@pytest.fixture(autouse=True)
-def _warnings_are_looked_at_elsewhere():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def said(hedged: HedgedClassifier) -> float:

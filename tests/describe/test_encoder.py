@@ -288,13 +288,14 @@ def photos(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 256])
-def test_a_folder_is_encoded_in_blocks_and_damaged_images_are_skipped(network, photos, monkeypatch, at_once):
-    monkeypatch.setattr(folder, "IMAGES_AT_ONCE", at_once)
+def test_a_folder_is_encoded_in_blocks_and_damaged_images_are_skipped(network, photos):
+    for number in range(8, folder.IMAGES_AT_ONCE + 4):  # of names that come after the others
+        Image.fromarray(PHOTOS[number % len(PHOTOS)]).save(photos / f"more-{number:03d}.png")
     height = Descriptor("height", "euclidean", lambda image: np.array([image.shape[0]]))
     by_mean, by_layer = TorchEncoder(network, size=6), TorchEncoder(network, size=5, layer="3", name="layer")
     result = describe_images(photos, [by_mean, height, by_layer])
     visited = [image for number, image in enumerate(PHOTOS * 2) if number != 2]
+    visited += [PHOTOS[number % len(PHOTOS)] for number in range(8, folder.IMAGES_AT_ONCE + 4)]
     assert list(result.rows.feature_groups) == ["Sequential", "height", "layer"]
     assert [skipped.path.name for skipped in result.skipped] == ["2.png"]
     assert result.metrics == {"Sequential": "cosine", "height": "euclidean", "layer": "cosine"}

@@ -1,4 +1,4 @@
-"""Every public object gives the same answers when pickled or copied; a new public name needs a case here."""
+"""Every public object gives the same answers when pickled, copied or saved; a new public name needs a case here."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "copied deeply": copy.deepcopy,
 }
 in_every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+
+
+def saved_and_opened(thing: Any) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        ns.save(thing, f"{folder}/saved.nearsay")
+        return ns.load(f"{folder}/saved.nearsay")
+
+
+TO_BE_SAVED = WAYS | {"saved": saved_and_opened}
+in_every_way_and_saved = pytest.mark.parametrize("way", TO_BE_SAVED.values(), ids=TO_BE_SAVED)
 
 PETS = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
 NAMES = np.array(["corgi", "poodle", "cat"])[LABELS]
@@ -115,16 +125,18 @@ def fitted_and_asked(name: str) -> tuple[Any, list[Any]]:
     return one, answers(one)
 
 
-@in_every_way
+@in_every_way_and_saved
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_fitted_estimator_gives_the_same_answers_when_copied(name, way):
     one, said = fitted_and_asked(name)
     assert said
-    np.testing.assert_equal(answers(way(one)), said)
+    other = way(one)
+    assert type(other) is type(one)
+    np.testing.assert_equal(answers(other), said)
 
 
-@in_every_way
+@in_every_way_and_saved
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_unfitted_estimator_keeps_its_settings(name, way):
     kind = ESTIMATORS[name]
@@ -135,7 +147,7 @@ def test_an_unfitted_estimator_keeps_its_settings(name, way):
     np.testing.assert_equal(plain(vars(way(one))), plain(vars(one)))
 
 
-@in_every_way
+@in_every_way_and_saved
 @pytest.mark.parametrize("name", MOODS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_so_it_does_in_every_mood(name, way):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +30,8 @@ from nearsay.posterior.methods.weighted import Weighted
 from tests.labeled import letters_apart
 from tests.reference import posteriors as loops
 
+pytestmark = pytest.mark.filterwarnings("ignore:Every class has one row")
+
 HALVES = True
 
 NeighborClassifier = ns.NeighborClassifier
@@ -51,13 +52,6 @@ ESTIMATORS: dict[str, Any] = {
 # What chooses among all views of the rows takes longest, and does with weights what its parts do.
 WITHOUT_ALL_VIEWS = [name for name in ESTIMATORS if name not in ("all views", "fused, auto")]
 EVERY = [pytest.param(name, marks=[pytest.mark.slow][name in WITHOUT_ALL_VIEWS :]) for name in ESTIMATORS]
-
-
-@pytest.fixture(autouse=True)
-def _classes_of_one_row_are_no_news() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Every class has one row")
-        yield
 
 
 def made_up(n: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

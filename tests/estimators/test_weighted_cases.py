@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,14 +27,9 @@ from tests.posterior.methods.test_tables import BY_LOOP, asked, collections, lef
 from tests.reference import fusion as reference_fusion
 from tests.reference import posteriors as loops
 
+pytestmark = pytest.mark.filterwarnings("ignore:Every class has one row")
+
 WEIGHTS = st.lists(st.sampled_from([0.5, 1.0, 2.0, 3.0]), min_size=14, max_size=14).map(np.array)
-
-
-@pytest.fixture(autouse=True)
-def _classes_of_one_row_are_no_news() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Every class has one row")
-        yield
 
 
 def weighed(posterior: Any, weights: np.ndarray) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 from unittest.mock import patch
@@ -32,6 +31,8 @@ from nearsay.posterior.methods.rank import Rank, RankVotesplit
 from nearsay.posterior.methods.weighted import Weighted
 from tests.labeled import labeled_rows
 
+pytestmark = pytest.mark.filterwarnings("ignore:Every class has one row")
+
 COUNTS: dict[str, Callable[[], Any]] = {
     "rank": Rank,
     "rank&votesplit": RankVotesplit,
@@ -41,13 +42,6 @@ COUNTS: dict[str, Callable[[], Any]] = {
     "confmat&rank&votesplit": ConfmatRankVotesplit,
     "dist&votesplit": DistVotesplit,
 }
-
-
-@pytest.fixture(autouse=True)
-def _classes_of_one_row_are_no_news() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Every class has one row")
-        yield
 
 
 @st.composite

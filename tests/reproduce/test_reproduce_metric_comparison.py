@@ -138,20 +138,17 @@ def test_the_columns_of_digits_are_learned_from_the_rows_to_learn_from(monkeypat
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (300, 60)).astype(np.uint8)
 
-    def load(test):
-        def made_up_digits(name, split):
-            return LabeledRows(
-                pixels if split == "train" else test, np.arange(len(pixels if split == "train" else test)) % 10
-            )
+    parts = {"train": pixels, "test": pixels[:40]}
 
-        return made_up_digits
+    def made_up_digits(name, split):
+        return LabeledRows(parts[split], np.arange(len(parts[split])) % 10)
 
-    monkeypatch.setattr(metric_comparison, "load_dataset", load(pixels[:40]))
+    monkeypatch.setattr(metric_comparison, "load_dataset", made_up_digits)
     (split,) = metric_comparison.digit_splits(100)
     assert (split.X.shape, split.Q.shape) == ((100, 50), (40, 50))
     assert split.y.tolist() == (np.arange(300)[::3] % 10).tolist()
     np.testing.assert_allclose(split.Q[:40:3], split.X[:14], atol=1e-9)  # the same images in the same columns
-    monkeypatch.setattr(metric_comparison, "load_dataset", load(pixels[:40] // 7))
+    parts["test"] = pixels[:40] // 7
     np.testing.assert_array_equal(metric_comparison.digit_splits(100)[0].X, split.X)
 
 

@@ -243,11 +243,10 @@ def test_one_leaf_of_each_species_is_no_reason_to_warn(few_leaves, monkeypatch):
 
 @pytest.fixture
 def few_others(monkeypatch, quick_choice):
-    """A third of Iris alone, few numbers of neighbors and inner folds to try."""
+    """A third of Iris alone, few numbers of neighbors to try."""
     rows = load_dataset("iris").take(slice(None, None, 3)).select("sepal width", "petal width")
     monkeypatch.setattr(others, "DATA_SETS", {"iris": lambda: (rows, list(leave_one_specimen_out(rows)))})
     monkeypatch.setattr(others, "NEIGHBORS_TO_TRY", (1, 5))
-    monkeypatch.setattr(others, "INNER_FOLDS", 2)
 
 
 def test_the_others_answer_about_the_same_rows_and_are_judged_alike(few_others):

@@ -15,7 +15,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
-from nearsay.search.screening.products import PRODUCTS, Int8Products, fastest_products
+from nearsay.search.screening.products import PRODUCTS, Int8Products, products_of
 from tests.exact_searches import BLOCKS
 
 WIDEST_INT8 = Int8Products().most_columns
@@ -60,10 +60,9 @@ def test_the_widest_8_bit_sums_fit_32_bits():
     np.testing.assert_allclose(out, WIDEST_INT8, rtol=1e-6)
 
 
-def test_products_that_would_overflow_are_never_the_fastest(monkeypatch):
-    monkeypatch.setattr("nearsay.search.screening.products._fastest", lambda n_columns: "int8")
-    assert isinstance(fastest_products(WIDEST_INT8), Int8Products)
-    assert not isinstance(fastest_products(WIDEST_INT8 + 1), Int8Products)
+def test_products_that_would_overflow_are_never_the_fastest():
+    assert isinstance(products_of("int8", WIDEST_INT8), Int8Products)
+    assert not isinstance(products_of("int8", WIDEST_INT8 + 1), Int8Products)
 
 
 # ---------------------------------------------------------------- scale

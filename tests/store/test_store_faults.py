@@ -356,17 +356,24 @@ def test_a_full_disk_is_said_and_the_collection_stays_as_it_was(small_disk, rows
 # Interrupted
 
 
-def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeypatch):
+def interrupt_commit(monkeypatch, error, *, after):
+    """Commits end in this error: before they begin, or when they are done."""
     execute = Database.execute
 
     def interrupted(self, statement, values=()):
+        if statement == "COMMIT" and not after:
+            raise error
         result = execute(self, statement, values)
         if statement == "COMMIT":
-            raise KeyboardInterrupt
+            raise error
         return result
 
+    monkeypatch.setattr(Database, "execute", interrupted)
+
+
+def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeypatch):
     with opened_for_few(path) as store:
-        monkeypatch.setattr(Database, "execute", interrupted)
+        interrupt_commit(monkeypatch, KeyboardInterrupt, after=True)
         with pytest.raises(KeyboardInterrupt):
             store.add([f"new {number}" for number in range(20)], np.ones((20, 4)))
         with pytest.raises(KeyboardInterrupt):
@@ -378,16 +385,9 @@ def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeyp
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interruption_before_the_commit_leaves_nothing(path, monkeypatch, error):
-    execute = Database.execute
-
-    def interrupted(self, statement, values=()):
-        if statement == "COMMIT":
-            raise error
-        return execute(self, statement, values)
-
     before = state(path)
     with opened_for_few(path) as store:
-        monkeypatch.setattr(Database, "execute", interrupted)
+        interrupt_commit(monkeypatch, error, after=False)
         with pytest.raises(error):
             store.add([f"new {number}" for number in range(20)], np.ones((20, 4)))
         with pytest.raises(error):

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.served_collections import CHROMIUM, TOKEN, served
+from tests.served_collections import CHROMIUM, TOKEN, numbers_collection, picture_collection, served
+
+
+@pytest.fixture(scope="module")
+def shades(tmp_path_factory):
+    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
+        yield collection
+
+
+@pytest.fixture(scope="module")
+def heaps(tmp_path_factory):
+    with numbers_collection(tmp_path_factory.mktemp("heaps")) as collection:
+        yield collection
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from nearsay.errors import InputError
 from nearsay.web.access import ROLES, AccessToken
 from nearsay.web.app import make_app
 from nearsay.web.schema import check
-from tests.served_collections import CheckingClient, as_png, numbers_collection, picture_collection, shade
+from tests.served_collections import CheckingClient, as_png, numbers_collection, shade
 
 SENT = json.loads(Path(__file__).with_name("label_studio_requests.json").read_text())
 SECRETS = {role: f"secret of {role}".ljust(20, ".") for role in ROLES}
@@ -51,12 +51,6 @@ def cards(cards_folder):
                 collection.undo(last.number, sure=True)
             else:
                 break
-
-
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory):
-    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
-        yield collection
 
 
 def studio(collection, role="label", **headers):

@@ -18,21 +18,9 @@ from nearsay.errors import InputError
 from nearsay.web.access import ROLES, AccessToken, read_tokens
 from nearsay.web.app import make_app
 from nearsay.web.parameters import PageRoute
-from tests.served_collections import client_of, numbers_collection, picture_collection
+from tests.served_collections import client_of
 
 PEOPLE = {role: AccessToken(f"{role}er", role, f"secret of {role}".ljust(20, ".")) for role in ROLES}
-
-
-@pytest.fixture(scope="module")
-def heaps(tmp_path_factory):
-    with numbers_collection(tmp_path_factory.mktemp("heaps")) as collection:
-        yield collection
-
-
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory):
-    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
-        yield collection
 
 
 def person(app, role):

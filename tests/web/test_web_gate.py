@@ -19,7 +19,6 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from nearsay.cli.serving import listening
-from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import InputError, StorageError
 from nearsay.web.app import make_app
 from nearsay.web.content import served_collection as serving
@@ -40,12 +39,6 @@ from tests.served_collections import (
     served,
     shade,
 )
-
-
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory):
-    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
-        yield collection
 
 
 @pytest.fixture
@@ -560,13 +553,10 @@ def fuzzed(collection, n, real):
 REAL = {"id": ["row 3", "row 8"], "label": ["low", "high"], "do": ["relabel", "confirm", "accept"], "rows": ["1,2"]}
 
 
-@pytest.fixture
-def quick_learning(monkeypatch):
+def learn_quickly(collection):
     """What is learned anew when that is asked for, is learned quickly."""
-    learn = StateTracker.learn
-    monkeypatch.setattr(
-        StateTracker, "learn", lambda self, *given, **named: learn(self, "proportional", 5, *given[2:], **named)
-    )
+    learn = collection.tracker.learn
+    collection.tracker.learn = lambda *given, **named: learn("proportional", 5, *given[2:], **named)
 
 
 # Many stand for few, where they run.
@@ -579,7 +569,8 @@ TIMES = [
 
 
 @pytest.mark.parametrize("n", TIMES)
-def test_nothing_that_is_sent_makes_it_fail(heaps, quick_learning, n):
+def test_nothing_that_is_sent_makes_it_fail(heaps, n):
+    learn_quickly(heaps)
     seen = fuzzed(heaps, n, REAL)
     assert {200, 202, 400} <= {status for _, status in seen}
     changing = ("/change.json", "/label-many.json", "/batch.json")
@@ -589,8 +580,9 @@ def test_nothing_that_is_sent_makes_it_fail(heaps, quick_learning, n):
 
 
 @pytest.mark.slow
-def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path, quick_learning):
+def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path):
     with picture_collection(tmp_path) as collection:
+        learn_quickly(collection)
         seen = fuzzed(collection, 20, REAL | {"id": ["red/red-3.png"], "label": ["warm", "blue"], "node": ["cold"]})
     assert seen["GET /items.json", 200]
 

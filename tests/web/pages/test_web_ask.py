@@ -19,23 +19,8 @@ from tests.served_collections import (
     EVIL,
     as_png,
     client_of,
-    numbers_collection,
-    picture_collection,
     shade,
 )
-
-
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory):
-    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
-        yield collection
-
-
-@pytest.fixture(scope="module")
-def heaps(tmp_path_factory):
-    with numbers_collection(tmp_path_factory.mktemp("heaps")) as collection:
-        yield collection
-
 
 # ------------------------------------------------------------------ as data
 

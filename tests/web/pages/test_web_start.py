@@ -13,24 +13,12 @@ pytest.importorskip("httpx")
 
 from nearsay.collection.live import LiveCollection
 from nearsay.web.content.served_collection import headline
-from tests.served_collections import as_png, client_of, numbers_collection, picture_collection, shade
+from tests.served_collections import as_png, client_of, shade
 
 PAGES = (
     "/", "/ask", "/items", "/items?differs=1", "/items?below=0.5", "/map", "/map?color=groups", "/groups", "/next",
     "/mistakes", "/duplicates", "/batch", "/review", "/how-good", "/history",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def shades(tmp_path_factory):
-    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
-        yield collection
-
-
-@pytest.fixture(scope="module")
-def heaps(tmp_path_factory):
-    with numbers_collection(tmp_path_factory.mktemp("heaps")) as collection:
-        yield collection
 
 
 @pytest.fixture

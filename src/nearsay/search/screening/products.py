@@ -139,8 +139,13 @@ PRODUCTS: dict[str, Callable[[], Products]] = {"float32": Float32Products, "int8
 
 def fastest_products(n_columns: int) -> Products:
     """The fastest kind of product on this machine, measured once for rows of about this width."""
-    fastest = PRODUCTS[_fastest(1 << max(4, n_columns - 1).bit_length())]()
-    return fastest if n_columns <= fastest.most_columns else Float32Products()
+    return products_of(_fastest(1 << max(4, n_columns - 1).bit_length()), n_columns)
+
+
+def products_of(kind: str, n_columns: int) -> Products:
+    """This kind of product; float32 for wider rows than it takes."""
+    products = PRODUCTS[kind]()
+    return products if n_columns <= products.most_columns else Float32Products()
 
 
 @lru_cache(maxsize=16)
