@@ -421,8 +421,10 @@ def clinc150(
     if as_json:
         print_json(result)
         return
-    numbers = ("accuracy", "out-of-scope recall", "accuracy there", "AUROC", "log loss", "alarms", "out of scope")
+    numbers = ("acc", "recall", "there", "AUROC", "log loss", "in", "out")
     table = empty_table(result["title"], "method", *numbers, numbers=numbers)
+    table.columns[0].no_wrap = True
+    table.collapse_padding = True
     for row in result["published"]:
         table.add_row(f"{row['method']}, published", f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", *[""] * 5)
     for row in result["rows"]:
