@@ -107,7 +107,10 @@ def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance,
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("measure_all_up_to", 64), ("measure_all_up_to", 1000), ("worth_saving", 0), ("_in_order", None)],
+    [
+        *[("measure_all_up_to", 64), ("measure_all_up_to", 1000), ("worth_saving", 0), ("_in_order", None)],
+        *[("block_from", 0), ("block_from", 600), ("block_from", 1 << 40)],
+    ],
 )
 def test_neither_threads_nor_blocks_nor_ways_of_measuring_change_a_digit(name, value):
     X, labels = many_classes(2, 1100, 200)

@@ -1,7 +1,7 @@
 """Mean distances of the nearest members of the 16 nearest classes, where the pass over the rows has not found them.
 
-pairs of a query and a class ──► all members of the class are measured ────────────────────────┐
-                             └─► a large class is searched first (products), few are measured ─┴─► means
+pairs of a query and a class ──► all members are measured, of few queries in lists, of many as a block ──┐
+                             └─► a large class is searched first (products), few are measured ───────────┴─► means
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def fill_means(search: NeighborSearch, rows: RowsByClass, queries: Queries, clas
     starts = np.flatnonzero(np.diff(near[pairs], prepend=-1))
     of_class = dict(zip(near[pairs[starts]].tolist(), np.split(pairs, starts[1:]), strict=True))
     searched = [number for number, some in of_class.items() if rows.worth_searching(number, len(some), n_members)]
-    is_searched = np.isin(near[pairs], searched)
+    whole = sorted(of_class.keys() - searched)
     measure = _Measured(search, rows, queries, classes)
     if search.distance_.pairs_are_quick and worth_compiling(0):
-        whole = pairs[~is_searched]
-        in_parallel(lambda part: measure.whole_classes(whole[part]), shares(len(whole), most=PAIRS_A_TASK))
-    else:
-        whole_classes = [some for number, some in of_class.items() if number not in set(searched)]
-        in_parallel(measure.whole_class, whole_classes)
+        in_lists = {number for number in whole if not rows.worth_a_block(number, len(of_class[number]))}
+        listed = pairs[np.isin(near[pairs], list(in_lists))]
+        in_parallel(lambda part: measure.whole_classes(listed[part]), shares(len(listed), most=PAIRS_A_TASK))
+        whole = [number for number in whole if number not in in_lists]
+    in_parallel(lambda number: measure.whole_class(of_class[number]), whole)
     for number in searched:
         for part in row_blocks(len(of_class[number]), size=PAIRS_A_TASK):
             measure.searched_class(of_class[number][part])
@@ -110,6 +110,8 @@ class RowsByClass:
     # members are wanted, a smaller one is searched too, if so many distances are saved.
     measure_all_up_to = 256
     few_wanted, worth_saving = 16, 1 << 16
+    # From so many distances on, all of a class are measured as one block, three times as fast as listed pairs.
+    block_from = 1 << 13
 
     def __init__(self, order: np.ndarray, labels: np.ndarray, n_classes: int, grouped: GroupedRows | None) -> None:
         self._order = order
@@ -134,6 +136,10 @@ class RowsByClass:
         places = self._starts[numbers][:, None] + np.arange(self.sizes(numbers).max(initial=0))
         is_row = places < self._starts[numbers + 1][:, None]
         return np.where(is_row, self._order[np.where(is_row, places, 0)], -1)
+
+    def worth_a_block(self, number: int, n_queries: int) -> bool:
+        """Whether to measure all rows of a class for all its queries as one block, not pair by pair."""
+        return self.grouped is not None and self.size(number) * n_queries >= self.block_from
 
     def worth_searching(self, number: int, n_queries: int, n_members: int) -> bool:
         """Whether to search a class for so many queries before its rows are measured."""
