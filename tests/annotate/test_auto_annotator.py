@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-import nearsay as ns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import SHAPED, ColumnView, KeywordColumns, leading_directions
@@ -21,6 +20,7 @@ from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.data.keywords import annotated_order
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from tests.saving import saved_and_opened
 
 
 def mixed(n_rows=90, n_columns=6, n_words=4, seed=0):
@@ -86,11 +86,10 @@ def test_feature_spaces_of_other_distances_are_searched_and_learned_from():
         np.testing.assert_allclose(fitted.predict_proba(Q[:5]), fitted.predict_proba(Q)[:5], atol=1e-9)
 
 
-def test_a_saved_annotator_answers_alike(tmp_path):
+def test_a_saved_annotator_answers_alike():
     X, Y = mixed()
     fitted = KeywordAnnotator(order="worth", recall_weight="auto").fit(X, Y)
-    ns.save(fitted, tmp_path / "words.nearsay")
-    again = ns.load(tmp_path / "words.nearsay")
+    again = saved_and_opened(fitted)
     np.testing.assert_array_equal(again.predict_proba(X[:9]), fitted.predict_proba(X[:9]))
     assert str(again.choices_) == str(fitted.choices_)
     assert again.worth_.recall_weight in (1.0, 1.25, 1.5, 2.0, 3.0)

@@ -12,13 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 
-import nearsay as ns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.auto_scorers import auto_scorers
 from nearsay.annotate.scorers.keyword_forest import KeywordForest
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.linear_map import distinct_columns
 from tests.reference import forest as reference
+from tests.saving import saved_and_opened
 
 
 def moods(n=150, seed=0):
@@ -81,23 +81,21 @@ def test_neither_the_order_of_rows_nor_useless_columns_change_a_score():
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_the_default_takes_a_forest_where_it_helps(tmp_path, grouped):
+def test_the_default_takes_a_forest_where_it_helps(grouped):
     X, Y = moods(300)
     annotator = KeywordAnnotator().fit(X, Y, groups=np.arange(300) // 2 if grouped else None)
     assert "forest" in annotator.choices_.used
     Q, truth = moods(300, 1)
     p = annotator.predict_proba(Q)
     assert -np.log(np.where(truth == 1, p, 1 - p)).mean() < 0.55
-    ns.save(annotator, tmp_path / "annotator")
-    again = ns.load(tmp_path / "annotator")
+    again = saved_and_opened(annotator)
     assert_array_equal(again.predict_proba(Q), p)
 
 
-def test_a_saved_forest_scores_alike(tmp_path):
+def test_a_saved_forest_scores_alike():
     X, Y = moods()
     forest = KeywordForest(n_trees=5).fit(X, Y)
-    ns.save(forest, tmp_path / "forest")
-    assert_array_equal(ns.load(tmp_path / "forest").scores(X), forest.scores(X))
+    assert_array_equal(saved_and_opened(forest).scores(X), forest.scores(X))
 
 
 @pytest.mark.parametrize(

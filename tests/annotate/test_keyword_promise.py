@@ -18,6 +18,7 @@ from nearsay.data.keywords import Keywords
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.reference.annotate.keyword_promise import boldest_precision, boldest_recall
 from tests.reference.decision.taxonomy import GRAPHS, walked_up
+from tests.saving import saved_and_opened
 
 PETS = Taxonomy.from_nested({"thing": {"dog": ["corgi", "poodle"], "cat": {}, "food": ["milk", "bone"]}})
 TABLES = st.integers(1, 6).flatmap(
@@ -132,7 +133,7 @@ def test_words_imply_all_above_them_and_unsure_ones_give_way(edges, data):
     assert {names[word] for word in implied.with_implied(chosen)} == likely
 
 
-def test_an_unsure_breed_becomes_a_dog(tmp_path):
+def test_an_unsure_breed_becomes_a_dog():
     X, Y = annotated_rows(300)
     annotator = ns.KeywordAnnotator("nearest", n_neighbors=20, taxonomy=PETS, precision=0.97).fit(X, Y)
     assert annotator.words_.tolist() == ["corgi", "poodle", "cat", "milk", "dog", "food"]
@@ -143,8 +144,7 @@ def test_an_unsure_breed_becomes_a_dog(tmp_path):
     p = annotator.predict_proba(X)
     assert (p[:, 4] >= p[:, :2].max(axis=1)).all()
     assert annotator.score(X, Y) > 0.7
-    ns.save(annotator, tmp_path / "words.npz")
-    again = ns.load(tmp_path / "words.npz")
+    again = saved_and_opened(annotator)
     assert again.threshold_ == annotator.threshold_
     np.testing.assert_array_equal(again.predict(X), annotator.predict(X))
     with warnings.catch_warnings():

@@ -20,11 +20,11 @@ from nearsay.annotate.scorers.two_pass_kernels import nearest_of_each_word
 from nearsay.core import compiling
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
-from nearsay.neighbors.by_class import labeled as labeled_neighbors
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.neighbor_search import no_neighbors, order_measured
 from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.methods.weighted import Weighted
 from nearsay.web.content.map_layout import neighbor_layout
 from tests.labeled import labeled_rows, queries_for
@@ -95,9 +95,18 @@ def test_a_distance_is_the_same_without_compiling(name, dtype, data):
 # ---------------------------------------------------------------- neighbors
 
 
-def asked(index: ns.NeighborIndex, labels: np.ndarray, Q: np.ndarray, k: int, members: tuple[int, ...]) -> list[Any]:
+def asked(
+    index: ns.NeighborIndex,
+    labels: np.ndarray,
+    Q: np.ndarray,
+    k: int,
+    members: tuple[int, ...],
+    *,
+    lists_all: bool = True,
+) -> list[Any]:
     """Every question that an index answers."""
     n, labeled = len(index), index.with_labels(labels)
+    labeled.lists_all = lists_all
     return [
         index.query(Q, min(k, n)),
         labeled.query(Q, k, members),
@@ -129,14 +138,14 @@ def test_neighbors_and_classes_are_the_same_without_compiling(search, metric, ro
     assert_same(*both_ways(lambda: asked(index, y, queries_for(X), k, members)))
 
 
-@pytest.mark.parametrize("listed", [0, 128], ids=["classes met", "all classes"])
-def test_neighbors_of_digits_are_the_same_without_compiling(listed, monkeypatch):
+@pytest.mark.parametrize("lists_all", [False, True], ids=["classes met", "all classes"])
+def test_neighbors_of_digits_are_the_same_without_compiling(lists_all, monkeypatch):
     """Long lists, more classes than tell of all their members, more queries than are taken at once."""
-    monkeypatch.setattr(labeled_neighbors, "LIST_ALL_UP_TO", listed)
     monkeypatch.setattr("nearsay.neighbors.brute_force.ROWS_AT_ONCE", 100)
     X, y = np.random.default_rng(0).integers(0, 3, (700, 6)).astype(np.float32), np.arange(700) % 23
     index = ns.NeighborIndex().fit(X)
-    assert_same(*both_ways(lambda: asked(index, y, X[:90] + np.float32(0.5), 80, (1, 2))))
+    Q = X[:90] + np.float32(0.5)
+    assert_same(*both_ways(lambda: asked(index, y, Q, 80, (1, 2), lists_all=lists_all)))
 
 
 def test_functions_and_matrices_are_searched_the_same_without_compiling():
@@ -236,12 +245,12 @@ def test_every_loop_gives_in_python_what_it_gives_compiled(monkeypatch, many_kin
     X, y = many_kinds
     X = X - X.min() + 1
     with compiling.forced(True), ns.threads(1):  # other threads would write to what is compared
-        call_loops(monkeypatch, X, y)
+        call_loops(X, y)
     missed = [name for name, loop in loops().items() if loop not in called]
     assert not missed, missed
 
 
-def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) -> None:
+def call_loops(X: np.ndarray, y: np.ndarray) -> None:
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in reversed(range(40))])
     for metric, k in (("euclidean", 5), ("cosine", 70), ("manhattan", 3)):
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
@@ -263,8 +272,10 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
         clf = ns.NeighborClassifier("auto", posterior=posterior, tie_break=tie_break)
         answers(clf, X[:50], y[:50] % 3, X[:9] + 0.1)
     answers(ns.NeighborClassifier(3, posterior="pooled"), X[:45], y[:45], X[:9])  # some classes have one row
-    monkeypatch.setattr(labeled_neighbors, "LIST_ALL_UP_TO", 0)
-    answers(ns.NeighborClassifier(7, posterior="pooled"), X, y, X[:9] + 0.1)
+    met = ns.NeighborIndex().fit(X).with_labels(y)
+    met.lists_all = False
+    pool = Pooled(members=(1, 2)).fit(met.leave_one_out(7, (1, 2)), y, met.n_classes)
+    pool.proba(met.query(X[:9] + 0.1, 7, (1, 2)))
     starts, words = np.arange(0, 21, 2), np.arange(20) % 4  # of ten rows, two words each
     nearest_of_each_word(np.arange(9).reshape(3, 3), starts, words, 1, np.zeros(4, np.int64), np.full((3, 2), -1))
     for rule in ("darts", "fixed-threshold", "flat-reject"):

@@ -13,8 +13,9 @@ import nearsay as ns
 from nearsay.errors import InputError, SavedFileError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.trees import TreeSearch
-from tests.estimators.test_copies import NAMES, OBJECTS, PETS, plain, saved_and_opened
+from tests.estimators.test_copies import NAMES, OBJECTS, PETS, plain
 from tests.estimators.test_settings import ROWS
+from tests.saving import saved_and_opened
 
 HALVES = True
 

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from sklearn.neighbors import KNeighborsClassifier
 
-import nearsay as ns
 from nearsay.decision.calibration import calibrate
 from nearsay.decision.confidence_bound import (
     LEFT_OUT_EXCESS,
@@ -32,6 +31,7 @@ from reproduce.promises.worlds import videos, writers
 from tests.decision.test_guarantee import validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
 from tests.reference.decision import hedging as reference
+from tests.saving import saved_and_opened
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -182,11 +182,10 @@ def test_bad_groups_are_refused(groups, words):
         HedgedClassifier(VOTES, PETS, 0.9).fit(*pets(60), groups=groups)
 
 
-def test_groups_are_saved_with_the_answers(tmp_path):
+def test_groups_are_saved_with_the_answers():
     X, y, groups = writers().draw(np.random.default_rng(0), 150)
     hedged = HedgedClassifier(VOTES, writers().taxonomy, 0.8, confidence=0.8).fit(X, y, groups=groups)
-    ns.save(hedged, tmp_path / "hedged.nearsay")
-    again = ns.load(tmp_path / "hedged.nearsay")
+    again = saved_and_opened(hedged)
     for accuracy in (0.6, 0.9):
         assert again.set_accuracy(accuracy).predict(X).tolist() == hedged.set_accuracy(accuracy).predict(X).tolist()
 

@@ -24,6 +24,7 @@ from reproduce.promises.worlds import kinds_and_breeds
 from tests.decision.test_guarantee import ACCURACIES, validation_rows
 from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
 from tests.reference.decision import hedging as reference
+from tests.saving import saved_and_opened
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -225,10 +226,9 @@ def test_prediction_sets_around_folds_are_of_the_same_models():
 
 
 @pytest.mark.parametrize("estimator", [VOTES, LogisticRegression()])
-def test_all_ways_are_saved(estimator, tmp_path):
+def test_all_ways_are_saved(estimator):
     hedged = HedgedClassifier(estimator, PETS, 0.8, cv=3).fit(*pets(90))
-    ns.save(hedged, tmp_path / "hedged.nearsay")
-    again = ns.load(tmp_path / "hedged.nearsay")
+    again = saved_and_opened(hedged)
     X, _ = pets(20, seed=1)
     for accuracy in (0.6, 0.95):
         assert again.set_accuracy(accuracy).predict(X).tolist() == hedged.set_accuracy(accuracy).predict(X).tolist()

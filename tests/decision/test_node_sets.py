@@ -23,6 +23,7 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_conformal import Spoken
 from tests.reference.decision import node_sets as reference
 from tests.reference.decision.taxonomy import DAG, GRAPHS, TREES
+from tests.saving import saved_and_opened
 
 SIXTEENTHS = st.lists(st.integers(0, 16), min_size=9, max_size=9)
 PETS = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}, "bird": ["owl", "crow"]}})
@@ -208,7 +209,7 @@ def test_a_larger_coverage_covers_more_of_the_calibration_rows():
         assert covered == sorted(covered)
 
 
-def test_sets_explain_themselves_by_nodes_and_are_saved(tmp_path):
+def test_sets_explain_themselves_by_nodes_and_are_saved():
     rng = np.random.default_rng(1)
     X = np.concatenate([rng.normal(place, 1.0, (30, 1)) for place in (0.0, 2.0, 10.0, 20.0, 22.0)])
     y = np.repeat(["corgi", "poodle", "cat", "owl", "crow"], 30)
@@ -221,8 +222,7 @@ def test_sets_explain_themselves_by_nodes_and_are_saved(tmp_path):
     first = str(evidence[0]).splitlines()[0]
     assert ", or " in first
     assert f": {evidence[0].n_inside} of 5 classes" in first
-    ns.save(model, tmp_path / "sets.npz")
-    again = ns.load(tmp_path / "sets.npz")
+    again = saved_and_opened(model)
     np.testing.assert_array_equal(again.predict_set(X), model.predict_set(X))
     assert again.predict_set_labels(X) == model.predict_set_labels(X)
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import nearsay as ns
 from nearsay.describe import SentenceEncoder, WordVectors, describe_texts
 from nearsay.describe.texts.sentence_encoder import check_files
 from nearsay.describe.texts.shared_words import marked_parts, quote, words_of
 from nearsay.describe.texts.text_descriptor import LONGEST_TEXT, text_fault
 from nearsay.errors import InputError, NotFitted, SavedFileError
 from tests.reference.texts import tf_idf
+from tests.saving import saved_and_opened
 
 # Few words: texts share many, and some are the same.
 SENTENCES = st.lists(st.sampled_from(["card", "cards", "Block", "my", "a", "é", "7"]), min_size=1, max_size=5).map(
@@ -56,11 +56,10 @@ def test_a_text_of_unknown_words_is_a_row_of_zeros():
     assert not vectors("qqq zzz jjj").any()
 
 
-def test_a_saved_vocabulary_gives_the_same_vectors(tmp_path):
+def test_a_saved_vocabulary_gives_the_same_vectors():
     vectors = WordVectors(4).fit(TEXTS)
     vectors.encode(TEXTS)
-    ns.save(vectors, tmp_path / "words.nearsay")
-    np.testing.assert_array_equal(ns.load(tmp_path / "words.nearsay").encode(TEXTS), vectors.encode(TEXTS))
+    np.testing.assert_array_equal(saved_and_opened(vectors).encode(TEXTS), vectors.encode(TEXTS))
 
 
 @pytest.mark.parametrize(
@@ -72,14 +71,13 @@ def test_a_saved_vocabulary_gives_the_same_vectors(tmp_path):
         ("components_", np.ones((4, 2), np.float32)),
     ],
 )
-def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, field, value):
+def test_a_vocabulary_that_does_not_fit_is_refused(field, value):
     vectors = WordVectors(2)
     vectors.words_, vectors.parts_ = np.array(["a", "b"]), np.array([" a", "a ", "b "])
     vectors.idf_, vectors.components_ = np.ones(5, np.float32), np.ones((5, 2), np.float32)
     vars(vectors)[field] = value
-    with pytest.raises((SavedFileError, InputError)):  # noqa: PT012
-        ns.save(vectors, tmp_path / "words.nearsay")
-        ns.load(tmp_path / "words.nearsay")
+    with pytest.raises((SavedFileError, InputError)):
+        saved_and_opened(vectors)
 
 
 def test_texts_without_a_letter_have_no_vocabulary_and_nothing_is_encoded_before_fit():

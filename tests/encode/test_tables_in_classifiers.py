@@ -8,6 +8,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.errors import InputError
+from tests.saving import saved_and_opened
 
 HALVES = True
 
@@ -79,9 +80,8 @@ def test_queries_with_other_columns_are_refused(table, classifier):
         classifier.predict(table[0].assign(income="much"))
 
 
-def test_a_classifier_of_a_table_is_saved_and_opened(table, classifier, tmp_path):
-    ns.save(classifier, tmp_path / "plans.nearsay")
-    opened = ns.load(tmp_path / "plans.nearsay")
+def test_a_classifier_of_a_table_is_saved_and_opened(table, classifier):
+    opened = saved_and_opened(classifier)
     assert (opened.predict_proba(table[0]) == classifier.predict_proba(table[0])).all()
     assert opened.explain(table[0][:1])[0] == classifier.explain(table[0][:1])[0]
 

@@ -25,6 +25,7 @@ from tests.estimators.test_settings import KEYWORDS, LABELS, QUICK, ROWS
 from tests.estimators.test_sklearn_checks import takes_an_estimator, takes_keywords
 from tests.neighbors.test_shards import written
 from tests.public import ESTIMATORS, PUBLIC
+from tests.saving import saved_and_opened
 
 HALVES = True
 
@@ -35,12 +36,6 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "copied deeply": copy.deepcopy,
 }
 in_every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-
-
-def saved_and_opened(thing: Any) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        ns.save(thing, f"{folder}/saved.nearsay")
-        return ns.load(f"{folder}/saved.nearsay")
 
 
 TO_BE_SAVED = WAYS | {"saved": saved_and_opened}

@@ -29,6 +29,7 @@ from nearsay.posterior.methods.rank_weights import decreasing_weights
 from nearsay.posterior.methods.weighted import Weighted
 from tests.labeled import letters_apart
 from tests.reference import posteriors as loops
+from tests.saving import saved_and_opened
 
 pytestmark = pytest.mark.filterwarnings("ignore:Every class has one row")
 
@@ -240,10 +241,9 @@ def test_a_model_beside_is_fitted_with_the_weights_or_refused() -> None:
 
 
 @pytest.mark.parametrize("name", WITHOUT_ALL_VIEWS)
-def test_what_was_saved_answers_the_same(name: str, tmp_path: Path) -> None:
+def test_what_was_saved_answers_the_same(name: str) -> None:
     X, clf = made_up()[0], weighted(name)
-    ns.save(clf, tmp_path / "weighted.nearsay")
-    again = ns.load(tmp_path / "weighted.nearsay")
+    again = saved_and_opened(clf)
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     np.testing.assert_array_equal(again.leave_one_out_proba(), clf.leave_one_out_proba())
 

@@ -18,6 +18,7 @@ from nearsay.learn import KeywordProjection, WithinClassWhitening, keyword_proje
 from nearsay.learn.linear_map import distinct_columns
 from nearsay.posterior.views.gaussian_classes import GaussianClasses
 from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED, LinearMap, learn_maps, unequal_columns
+from tests.saving import saved_and_opened
 
 HALVES = True
 
@@ -195,13 +196,12 @@ def test_a_group_measured_as_past_cases_choose_takes_no_copies_and_no_constants(
     [np.arange(12.0)[:, None], np.full((12, 1), 3.0), np.full((12, 5), 0.1), np.eye(12)[:, :1] * [1.0, 1.0, 0.0]],
     ids=["one column", "one constant column", "constant columns", "one column, copied"],
 )
-def test_few_columns_that_differ_are_answered_all_the_same(metric, X, tmp_path):
+def test_few_columns_that_differ_are_answered_all_the_same(metric, X):
     y = np.arange(12) % 3
     clf = ns.NeighborClassifier(metric=metric).fit(X, y)
     p = clf.predict_proba(X)
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    ns.save(clf, tmp_path / "saved")
-    np.testing.assert_array_equal(ns.load(tmp_path / "saved").predict_proba(X), p)
+    np.testing.assert_array_equal(saved_and_opened(clf).predict_proba(X), p)
     one = ns.NeighborClassifier(metric=metric).fit(X[:1], y[:1])
     assert (one.predict(X) == y[0]).all()
 

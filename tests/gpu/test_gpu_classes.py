@@ -21,6 +21,7 @@ from nearsay.search.gpu import bounds, rows, steps
 from nearsay.search.gpu import class_steps as gpu_class_steps
 from nearsay.search.gpu.limits import Room
 from tests.gpu.test_gpu import METRICS, assert_same, on_cpu, rows_and_queries, usable
+from tests.saving import saved_and_opened
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
 
@@ -262,13 +263,12 @@ def test_what_stays_on_the_gpu_can_be_read_cut_copied_and_written_to():
     )
 
 
-def test_copied_and_saved_classifiers_answer_alike(tmp_path, monkeypatch):
+def test_copied_and_saved_classifiers_answer_alike(monkeypatch):
     monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: on_cpu(distance))
     X, Q, labels = ties_in_many_classes()
     classifier = fitted(X, labels, "gpu")
     p = classifier.predict_proba(Q)
-    ns.save(classifier, tmp_path / "classifier.nearsay")
-    opened = ns.load(tmp_path / "classifier.nearsay")
+    opened = saved_and_opened(classifier)
     for one in (pickle.loads(pickle.dumps(classifier)), copy.deepcopy(classifier), opened):
         np.testing.assert_array_equal(one.predict_proba(Q), p)
 

@@ -13,6 +13,7 @@ from nearsay.errors import InputError, NearDuplicateWarning
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds_by
+from tests.saving import saved_and_opened
 
 
 @st.composite
@@ -105,11 +106,10 @@ def test_the_order_of_rows_and_the_names_of_groups_make_no_difference():
     np.testing.assert_allclose(other, one, atol=1e-9)
 
 
-def test_groups_are_kept_in_a_file(tmp_path):
+def test_groups_are_kept_in_a_file():
     X, y, who = writers(12, 3)
     clf = ns.NeighborClassifier(posterior="pooled").fit(X, y, groups=who, sample_weight=np.arange(len(X)) % 3)
-    ns.save(clf, tmp_path / "writers.nearsay")
-    again = ns.load(tmp_path / "writers.nearsay")
+    again = saved_and_opened(clf)
     rows = np.arange(5)
     table, before = again.model_.leave_one_out(rows), clf.model_.leave_one_out(rows)
     np.testing.assert_array_equal(table.indices, before.indices)

@@ -6,6 +6,7 @@ import pytest
 import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.posterior import Proportional
+from tests.saving import saved_and_opened
 
 
 def shifted(n, seed, shift=0.0):
@@ -97,12 +98,11 @@ def test_a_table_with_words_takes_validation_rows():
     assert clf.explain(table[60:61])[0].compared[0].startswith("same plan")
 
 
-def test_weights_and_files_keep_validation_rows(tmp_path):
+def test_weights_and_files_keep_validation_rows():
     weight = np.arange(120) % 3
     clf = ns.NeighborClassifier(5, posterior="weighted").fit(*TRAIN, sample_weight=weight, validation=FRESH)
     assert (clf.groups_[120:] == -1).all()
-    ns.save(clf, tmp_path / "with.nearsay")
-    again = ns.load(tmp_path / "with.nearsay")
+    again = saved_and_opened(clf)
     np.testing.assert_array_equal(again.validation_proba(), clf.validation_proba())
     assert again.groups_.tolist() == clf.groups_.tolist()
 

@@ -16,6 +16,7 @@ from nearsay.posterior.methods.pool import log_linear
 from nearsay.posterior.methods.pool.log_linear import Cases
 from nearsay.posterior.methods.pool.pool_members import TaughtFold, members_that_pay
 from nearsay.posterior.views.views import Views
+from tests.saving import saved_and_opened
 
 X, y = load_iris(return_X_y=True)
 
@@ -154,10 +155,9 @@ def test_a_line_is_printed_for_every_step_where_that_is_asked_for(capsys):
     assert set(steps) == {*(one.name for one in clf.summary_.members), "choosing"}
 
 
-def test_a_summary_is_saved(tmp_path):
+def test_a_summary_is_saved():
     clf = ns.NeighborClassifier().fit(X[::2], y[::2])
-    ns.save(clf, tmp_path / "clf.nearsay")
-    assert str(ns.load(tmp_path / "clf.nearsay").summary_) == str(clf.summary_)
+    assert str(saved_and_opened(clf).summary_) == str(clf.summary_)
 
 
 def test_nothing_is_summed_up_where_nothing_was_left_open():

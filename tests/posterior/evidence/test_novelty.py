@@ -20,6 +20,7 @@ from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.past_cases import PastCases
 from tests.labeled import count_searches, labeled_rows, queries_for
 from tests.reference import neighbors as reference
+from tests.saving import saved_and_opened
 
 
 def votes(k: int | str = 5, **options) -> NeighborClassifier:
@@ -244,13 +245,12 @@ def test_the_pass_that_chooses_k_remembers_the_same_rows():
 
 
 @pytest.mark.parametrize("asked_before", [False, True])
-def test_a_saved_classifier_says_the_same(tmp_path, asked_before):
+def test_a_saved_classifier_says_the_same(asked_before):
     X, y = blobs(90, seed=14)
     clf = NeighborClassifier(5, posterior="pooled").fit(X, y)
     if asked_before:
         clf.novelty(X[:3])
-    ns.save(clf, tmp_path / "clf.nearsay")
-    opened = ns.load(tmp_path / "clf.nearsay")
+    opened = saved_and_opened(clf)
     np.testing.assert_array_equal(opened.novelty(X + 0.1), clf.novelty(X + 0.1))
     assert opened.explain(X[:2])[0].to_dict() == clf.explain(X[:2])[0].to_dict()
 

@@ -22,6 +22,7 @@ from nearsay.posterior.evidence.records import OF_CHANCE, REACHES, Records
 from nearsay.posterior.methods.named import as_posterior
 from nearsay.posterior.past_cases import SAMPLE_ABOVE, SAMPLE_SIZE
 from tests.labeled import count_searches
+from tests.saving import saved_and_opened
 
 
 def angle(p: float) -> float:
@@ -258,12 +259,11 @@ def test_threads_that_ask_at_once_get_the_same_records():
 
 @pytest.mark.parametrize("asked_before", [False, True])
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_saved_classifier_tells_the_same_records(tmp_path, fused, asked_before):
+def test_a_saved_classifier_tells_the_same_records(fused, asked_before):
     X, y = noisy()
     clf = ns.NeighborClassifier(7, posterior="rank&votesplit")
     clf = (ns.FusedClassifier({"all": slice(None)}, clf) if fused else clf).fit(X, y)
     expected = [one.to_dict() for one in clf.explain(X[:30])]
     if not asked_before:
         clf = clf.fit(X, y)
-    ns.save(clf, tmp_path / "it.nearsay")
-    assert [one.to_dict() for one in ns.load(tmp_path / "it.nearsay").explain(X[:30])] == expected
+    assert [one.to_dict() for one in saved_and_opened(clf).explain(X[:30])] == expected

@@ -10,7 +10,6 @@ from scipy.special import log_softmax
 from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
-from nearsay import load, save
 from nearsay.encode.column_quantiles import OUTERMOST, ColumnQuantiles
 from nearsay.learn.whitening import around_class_means, trusted_covariance
 from nearsay.neighbors.index import NeighborIndex
@@ -21,6 +20,7 @@ from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClass
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside, companion_models, stacked_models
 from nearsay.posterior.views.principal_directions import principal_directions
 from nearsay.posterior.views.views import with_further
+from tests.saving import saved_and_opened
 
 HALVES = True
 
@@ -172,12 +172,11 @@ def test_what_was_asked_for_by_name_hears_no_gaussians():
         assert not clf.fit(X, y).model_.views.models
 
 
-def test_classifiers_that_hear_gaussians_answer_alike_from_a_file(tmp_path):
+def test_classifiers_that_hear_gaussians_answer_alike_from_a_file():
     X, y = load_wine(return_X_y=True)
     clf = NeighborClassifier().fit(X, y)
     assert len(clf.model_.views.models) == len(OF_NUMBERS)
-    save(clf, tmp_path / "wine.nearsay")
-    again = load(tmp_path / "wine.nearsay")
+    again = saved_and_opened(clf)
     np.testing.assert_array_equal(again.predict_proba(X[:20]), clf.predict_proba(X[:20]))
     np.testing.assert_array_equal(again.leave_one_out_proba(), clf.leave_one_out_proba())
 

@@ -8,6 +8,7 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.posterior import nested
 from nearsay.posterior.views.joint_view import NAME, JointView
+from tests.saving import saved_and_opened
 
 HALVES = True
 
@@ -103,10 +104,9 @@ def test_evidence_has_a_line_for_all_columns_and_for_every_group(partly):
     assert {"sepal", "petal"} & set(names)
 
 
-def test_a_pool_of_groups_is_saved(tmp_path, partly):
+def test_a_pool_of_groups_is_saved(partly):
     fused, rows, _ = partly
-    ns.save(fused, tmp_path / "fused.nearsay")
-    np.testing.assert_array_equal(ns.load(tmp_path / "fused.nearsay").predict_proba(rows), fused.predict_proba(rows))
+    np.testing.assert_array_equal(saved_and_opened(fused).predict_proba(rows), fused.predict_proba(rows))
 
 
 def test_a_product_multiplies_and_never_pools():

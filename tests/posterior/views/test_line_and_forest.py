@@ -30,6 +30,7 @@ from nearsay.posterior.views.model_beside import (
 )
 from nearsay.posterior.views.tree_growth import at_most_in_float32, codes_of, leaves_of_trees
 from tests.reference import forest as reference
+from tests.saving import saved_and_opened
 
 WHOLE_FORESTS = True
 
@@ -251,7 +252,7 @@ def test_boosted_trees_answer_as_scikit_learns(read):
     np.testing.assert_array_equal(some.predict_proba(X), BoostedClasses().fit(X[even], y[even]).predict_proba(X))
 
 
-def test_only_a_table_with_words_or_gaps_is_boosted(tmp_path):
+def test_only_a_table_with_words_or_gaps_is_boosted():
     X, y = load_iris(return_X_y=True)
     words = np.array(X, dtype=object)
     words[:, 0] = np.where(X[:, 0] > 6, "long", "short")
@@ -259,8 +260,7 @@ def test_only_a_table_with_words_or_gaps_is_boosted(tmp_path):
     assert "boosting" not in ns.NeighborClassifier(metric="auto").fit(X, y).choices_.chosen.distances
     names = [member.name for member in clf.summary_.members]
     assert "boosting" in names
-    ns.save(clf, tmp_path / "words.nearsay")
-    np.testing.assert_array_equal(ns.load(tmp_path / "words.nearsay").predict_proba(words), clf.predict_proba(words))
+    np.testing.assert_array_equal(saved_and_opened(clf).predict_proba(words), clf.predict_proba(words))
 
 
 def test_thresholds_of_words_and_numbers_together_are_answered_better_with_boosted_trees():
@@ -362,8 +362,7 @@ def test_a_saved_forest_whose_trees_never_end_is_refused(tmp_path):
     X, y = load_iris(return_X_y=True)
     clf = ns.NeighborClassifier().fit(X, y)
     forest = clf.model_.views.models[-1].model_
-    ns.save(clf, tmp_path / "whole.nearsay")
-    again = ns.load(tmp_path / "whole.nearsay")
+    again = saved_and_opened(clf)
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     node = int(np.flatnonzero(forest._right)[3])
     forest._right[node] = node

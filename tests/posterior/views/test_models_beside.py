@@ -12,6 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.posterior.views.model_beside import ModelBeside
+from tests.saving import saved_and_opened
 
 X, y = load_iris(return_X_y=True)
 SPECIES = load_iris().target_names[y]
@@ -54,11 +55,10 @@ def test_probabilities_given_for_one_of_two_are_taken_and_the_other_is_fitted(be
     assert other.past_.shape == (74, 3)
 
 
-def test_a_list_of_classifiers_is_cloned_and_saved(tmp_path, beside_both):
+def test_a_list_of_classifiers_is_cloned_and_saved(beside_both):
     again = clone(beside_both)
     assert [str(each) for each in again.beside] == [str(each) for each in BOTH]
-    ns.save(beside_both, tmp_path / "both.nearsay")
-    loaded = ns.load(tmp_path / "both.nearsay")
+    loaded = saved_and_opened(beside_both)
     np.testing.assert_array_equal(loaded.predict_proba(X), beside_both.predict_proba(X))
     assert loaded.explain(X[:3])[0].text == beside_both.explain(X[:3])[0].text
 
