@@ -57,7 +57,8 @@ MODELS: dict[str, Make] = {
 
 def made_up(n: int, n_columns: int, n_classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Rows with labels, and questions with the truth."""
-    informative = min(n_columns, max(10, n_columns // 10))
+    corners = int(np.ceil(np.log2(2 * n_classes)))  # each class has two, of a cube of as many dimensions
+    informative = min(n_columns, max(10, n_columns // 10, corners))
     X, y = make_classification(
         n + QUESTIONS,
         n_columns,

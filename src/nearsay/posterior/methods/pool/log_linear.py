@@ -27,7 +27,8 @@ MANY_CASES = 1000
 # so the weights of a group add up to a few, or a few dozen.
 PRECISION = 0.1
 
-CANDIDATES = 32
+# The nearest classes of a case that are kept, and of each group of those behind them.
+CANDIDATES, PER_GROUP = 32, 4
 
 # How many times as closely some weights may be held at zero, and how many cases say which: where labels are noisy, a
 # dozen free weights of distances cost more than they bring.
@@ -79,11 +80,11 @@ class Cases:
 
 
 def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, worth: np.ndarray | None = None) -> Cases:
-    """Keep the nearest 32 classes of each case, the true one, and a stand-in for the next 32, the next 64, and so on.
+    """Keep the nearest 32 classes of each case, the true one, and four of the next 32, of the next 64, and so on.
 
-    What is far has little say in the likelihood each, and with thousands of
-    classes it is nearly everything. A stand-in has the mean features of its
-    classes, and counts as many; they are about equally far, so that it says nearly what they would.
+    What is far has little say in the likelihood each, and with thousands of classes it is nearly everything. The four
+    stand evenly in the order of their group, and count as many as are in it. Their mean would not do: it has average
+    features, which no class has, and weights that make the truth stand out from averages lose on all classes.
 
     features : (n_cases, n_classes, n_weights)
     truth : (n_cases,) class numbers.
@@ -95,24 +96,24 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, wo
     n, n_classes, n_weights = features.shape
     if n_classes <= CANDIDATES + 1:
         return Cases(features, np.zeros((n, n_classes)), truth, worth)
-    # How far down the order the classes that are kept reach, and those behind each stand-in.
+    # How far down the order the classes that are kept reach, and each group behind them.
     ends = np.unique([min(CANDIDATES << doubling, n_classes) for doubling in range(n_classes.bit_length())])
     kept, place = np.empty((n, n_candidates(n_classes), n_weights)), np.empty(n, np.int64)
     offsets = np.zeros(kept.shape[:2])
-    order = np.argpartition(closeness, ends[:-1] - 1, axis=1)  # the order between two ends is not needed
-    keep_nearest(features, order, truth, ends, kept, offsets, place)
+    order = np.argsort(closeness, axis=1, kind="stable")
+    keep_nearest(features, order, truth, ends, PER_GROUP, kept, offsets, place)
     return Cases(kept, offsets, place, worth)
 
 
 def n_candidates(n_classes: int) -> int:
-    """How many candidates a case has: all classes, or the nearest, the true one and the stand-ins.
+    """How many candidates a case has: all classes, or the nearest, the true one and some of the others.
 
     >>> n_candidates(33), n_candidates(34), n_candidates(65), n_candidates(10_000)
-    (33, 34, 35, 42)
+    (33, 37, 41, 69)
     """
     if n_classes <= CANDIDATES + 1:
         return n_classes
-    return CANDIDATES + 1 + (-(-n_classes // CANDIDATES) - 1).bit_length()
+    return CANDIDATES + 1 + PER_GROUP * (-(-n_classes // CANDIDATES) - 1).bit_length()
 
 
 def stack(parts: list[Cases]) -> Cases:

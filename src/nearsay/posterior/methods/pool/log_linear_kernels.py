@@ -10,8 +10,8 @@ from nearsay.core.compiling import compiled
 
 
 @compiled
-def keep_nearest(features, order, truth, ends, kept, offsets, place):  # type: ignore[no-untyped-def]
-    """Keep each case's nearest classes, its true one, and the means of others, as far down the order as ``ends`` say.
+def keep_nearest(features, order, truth, ends, per_group, kept, offsets, place):  # type: ignore[no-untyped-def]
+    """Keep each case's nearest classes, its true one, and some of each group of others that ``ends`` cut the order into.
 
     ``kept`` (cases × candidates × weights), ``offsets``, the logs of how many
     classes each stands for, and ``place``, where the truth went, are filled in.
@@ -21,29 +21,31 @@ def keep_nearest(features, order, truth, ends, kept, offsets, place):  # type: i
     for i in range(n):
         place[i] = -1
         for t in range(n_near):
-            for j in range(n_weights):
-                kept[i, t, j] = features[i, order[i, t], j]
+            kept[i, t] = features[i, order[i, t]]
             if order[i, t] == truth[i]:
                 place[i] = t
-        for j in range(n_weights):
-            kept[i, n_near, j] = features[i, truth[i], j]
+        kept[i, n_near] = features[i, truth[i]]
         if place[i] < 0:
             place[i] = n_near
         else:
             offsets[i, n_near] = -np.inf  # it is there already
         for group in range(1, ends.shape[0]):
-            t, count = n_near + group, 0
-            for j in range(n_weights):
-                kept[i, t, j] = 0.0
-            for rank in range(ends[group - 1], ends[group]):
-                c = order[i, rank]
-                if c != truth[i]:
-                    count += 1
-                    for j in range(n_weights):
-                        kept[i, t, j] += features[i, c, j]
-            for j in range(n_weights):
-                kept[i, t, j] /= max(count, 1)
-            offsets[i, t] = math.log(count) if count else -np.inf
+            first, n_ranks = ends[group - 1], ends[group] - ends[group - 1]
+            true_rank = n_ranks
+            for rank in range(n_ranks):
+                if order[i, first + rank] == truth[i]:
+                    true_rank = rank
+            n_others = n_ranks - (true_rank < n_ranks)
+            n_kept = min(per_group, n_others)
+            for number in range(per_group):
+                t = n_near + 1 + (group - 1) * per_group + number
+                if number < n_kept:
+                    rank = (2 * number + 1) * n_others // (2 * n_kept)  # evenly, among those that are not true
+                    kept[i, t] = features[i, order[i, first + rank + (rank >= true_rank)]]
+                    offsets[i, t] = math.log(n_others / n_kept)
+                else:
+                    kept[i, t] = 0.0
+                    offsets[i, t] = -np.inf
 
 
 @compiled
