@@ -426,11 +426,12 @@ def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_pat
 
 @pytest.mark.slow
 def test_what_looks_at_all_rows_of_a_thousand_classes_never_holds_all_probabilities(tmp_path):
-    n, n_classes = 5000, 1000
+    n, n_classes = 3000, 1000
     labels, rng = np.arange(n) % n_classes, np.random.default_rng(0)
     X = (3 * rng.normal(size=(n_classes, 4))[labels] + rng.normal(size=(n, 4))).astype(np.float32)
-    files = written(X, [2500], str(tmp_path))
+    files = written(X, [n // 2], str(tmp_path))
     clf = SmallBlocks(ns.NeighborClassifier(3, posterior=ns.posterior.Rank(max_past_cases=100))).fit(files, labels)
+    clf.rows_at_once = 50
     asked = {
         "mistakes": clf.label_scores,
         "summary": lambda: left_out_summary(clf),
