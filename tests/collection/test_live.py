@@ -7,7 +7,6 @@ import json
 import shutil
 import tempfile
 import threading
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -26,6 +25,8 @@ from nearsay.collection.state.keywords import learned_keywords
 from nearsay.collection.state.live_views import LiveView, LiveViews
 from nearsay.errors import CollectionBusy, InputError
 from nearsay.neighbors.living.living_table import LivingTable
+
+pytestmark = pytest.mark.filterwarnings("ignore:Every class has one row")
 
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
@@ -155,13 +156,6 @@ class LivingGroups(Living):
         "feature_groups": {"left": (0, 1), "right": (1, 2)},
         "metric": {"left": "manhattan", "right": "euclidean"},
     }
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Every class has one row")
-        yield
 
 
 TestLiving = Living.TestCase

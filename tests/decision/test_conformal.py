@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +27,11 @@ from nearsay.decision.sets.class_scores import SCORES, aps_scores, class_thresho
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from tests.public import declared
+
+# scikit-learn speaks of the least populated class, of folds of few rows.
+pytestmark = pytest.mark.filterwarnings(
+    "error", "ignore:A coverage of .* takes at least", "ignore:The least populated class"
+)
 
 COVERAGES = st.sampled_from([0.05, 0.1, 0.3, 0.5, 0.55, 0.7, 0.8, 0.9, 0.95, 0.99])
 # Eighths add up exactly, and there are few of them: ties everywhere.
@@ -69,15 +72,6 @@ class EquallyLikely(Spoken):
 
 def fitted(labels: Any = (0, 1, 2)) -> Spoken:
     return Spoken().fit(np.zeros((len(labels), len(labels))), labels)
-
-
-@pytest.fixture(autouse=True)
-def _words_of_too_few_rows_only() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message=r"A coverage of .* takes at least")
-        warnings.filterwarnings("ignore", message="The least populated class")  # scikit-learn, of folds of few rows
-        yield
 
 
 def shares(counts: list[list[int]]) -> np.ndarray:

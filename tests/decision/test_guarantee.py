@@ -29,19 +29,14 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_rules import T1, UNSURE, queries
 from tests.reference.decision import hedging as reference
 
+pytestmark = pytest.mark.filterwarnings("error")
+
 needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 
 FOUR = [UNSURE] * 3 + [[0.9, 0.05, 0.03, 0.02]]
 TRUTH = ["a1", "a2", "b1", "a1"]
 ACCURACIES = st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.6, 0.75, 0.8, 0.9, 0.99])
 CONFIDENCES = st.sampled_from([None, 0.3, 0.6, 0.95])
-
-
-@pytest.fixture(autouse=True)
-def _no_other_words():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 def fit_quietly(*args, **options):

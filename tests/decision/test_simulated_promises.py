@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 
 import numpy as np
 import pytest
@@ -19,6 +18,8 @@ from reproduce.promises.hedges import ESTIMATORS, outcomes
 from reproduce.promises.sets import coverages, plane_coverages
 from reproduce.promises.worlds import WORLDS
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
 LONG = os.environ.get("NEARSAY_LONG_SIMULATIONS") == "1"
 SIZES, SET_SIZES = ([100, 300, 1000], [300, 1000]) if LONG else ([100], [300])
 OFTEN = 10 if LONG else 1
@@ -26,13 +27,6 @@ FRESH = 4000 if LONG else 1000
 CONFIDENCES = [0.9, 0.95]
 # What takes long to fit is fitted less often.
 SELDOM = {"default": 8, "every view": 4, "beside a model": 10}
-
-
-@pytest.fixture(autouse=True)
-def _warnings_are_part_of_the_promise():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def assert_kept(world, name, n, accuracies, repetitions):

@@ -194,9 +194,9 @@ def test_a_snapshot_newer_than_the_copy_of_the_workers_is_told(tmp_path, two_wor
         index.query([[1.9]], 1)
 
 
-def test_no_scheduler_at_the_address_is_told_in_words(files, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "PATIENCE", 0.3)
+def test_no_scheduler_at_the_address_is_told_in_words(files):
     index = ShardedIndex(cluster="tcp://127.0.0.1:9").fit(files)
+    index._workers.patience = 0.3
     with pytest.raises(ClusterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         index.query(X[:2], 1)
 
@@ -378,11 +378,10 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
 @pytest.mark.slow
 def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(files, tmp_path, processes, monkeypatch):
     ShardedIndex(cluster=processes.address).fit(files).query(X[:2], 1)  # when both are there
-    monkeypatch.setattr(dask_cluster, "PATIENCE", 2.0)
     monkeypatch.setattr(dask_queue, "CHECK_EVERY", 0.5)
-    monkeypatch.setattr(dask_cluster, "TRIES", 2)
     work = tmp_path / "work"
     index = ShardedIndex(cluster=processes.address, work_folder=work).fit(files)
+    index._workers.patience, index._workers.tries = 2.0, 2
     index.on_progress = lambda done, total: processes.kill(*list(processes.running)) if done >= 2 else None
     with pytest.raises(ClusterError, match=r"was lost|No Dask scheduler answers"):
         index.query(X, 5)

@@ -15,6 +15,8 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.base import folds_by
 from tests.saving import saved_and_opened
 
+HALVES = True
+
 
 @st.composite
 def grouped(draw):
@@ -49,8 +51,7 @@ def test_neighbors_are_those_of_other_groups(case, members):
 
 
 @pytest.mark.parametrize("options", [{"metric": "auto"}, {"posterior": "proportional"}])
-def test_groups_of_one_row_each_change_nothing_that_neighbors_say(options, monkeypatch):
-    monkeypatch.setattr("nearsay.posterior.nested.NESTED_FOLDS", 2)
+def test_groups_of_one_row_each_change_nothing_that_neighbors_say(options):
     X, y = load_iris(return_X_y=True)
     X, y = X[::2], y[::2]
     plain = ns.NeighborClassifier(**options).fit(X, y)

@@ -30,8 +30,7 @@ Result = TypeVar("Result")
 Done = TypeVar("Done")
 
 LOCAL = "local"
-# How often to reconnect to a lost scheduler, and how many seconds to wait for it or for workers.
-TRIES, PATIENCE = 3, 30.0
+PATIENCE = 30.0  # seconds to wait for a scheduler, for workers or for credentials
 # The PEM labels of a key and a certificate.
 PEM = ("PRIVATE KEY", "CERTIFICATE")
 
@@ -44,6 +43,9 @@ class DaskCluster:
     cluster : str, int or Client, the address of a scheduler ("tcp://host:8786"), "local" for a worker a core on this
         machine, a number of local workers, or a ``dask.distributed.Client``.
     """
+
+    # How often to reconnect to a lost scheduler, and how many seconds to wait for it or for workers.
+    tries, patience = 3, PATIENCE
 
     def __init__(self, cluster: Any) -> None:
         distributed = require("distributed", "dask")
@@ -60,7 +62,7 @@ class DaskCluster:
         pending: PendingSearches[Result] = PendingSearches(searches, folder, report)
         try:
             while pending.is_open():
-                self._with_client(lambda client: pending.step(client, PATIENCE), folder)
+                self._with_client(lambda client: pending.step(client, self.patience), folder)
                 yield from pending.results()
         finally:
             pending.cancel()
@@ -69,20 +71,20 @@ class DaskCluster:
         """The results of a pure function for each item, in order; about twice as many items as threads at a time."""
         pending: PendingItems[Item, Result] = PendingItems(work, items)
         while pending.is_open():
-            result = self._with_client(lambda client: pending.first(client, PATIENCE), None)
+            result = self._with_client(lambda client: pending.first(client, self.patience), None)
             report()
             yield result
 
     def _with_client(self, act: Callable[[Any], Done], folder: str | None) -> Done:
         """Call ``act`` with a client, and again with a new one if the connection is lost."""
-        for attempt in range(TRIES):
+        for attempt in range(self.tries):
             try:
                 return act(self.client())
             except NearsayError:
                 raise
             except (OSError, CancelledError, TimeoutError) as error:
                 self._drop_client()
-                if attempt == TRIES - 1:
+                if attempt == self.tries - 1:
                     raise ClusterError(self._lost(folder, error)) from error
         raise AssertionError
 
@@ -103,7 +105,7 @@ class DaskCluster:
 
     def _connected(self, distributed: Any) -> Any:
         try:
-            client = distributed.Client(self.cluster, timeout=PATIENCE, set_as_default=False)
+            client = distributed.Client(self.cluster, timeout=self.patience, set_as_default=False)
         except ValueError as error:  # not an address
             raise InputError(f"{self.cluster!r} is no address of a Dask scheduler ({error}).") from error
         except OSError as error:
@@ -111,7 +113,7 @@ class DaskCluster:
                 f"No Dask scheduler answers at {self.cluster}. Start one, or see that this machine can reach it."
             ) from error
         try:
-            client.wait_for_workers(1, timeout=PATIENCE)
+            client.wait_for_workers(1, timeout=self.patience)
         except TimeoutError as error:
             client.close()
             raise ClusterError(
