@@ -26,6 +26,8 @@ from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.public import declared
 
+HALVES = True
+
 
 class Sayer(ClassifierMixin, BaseEstimator):
     """Fitted already: rows are the probabilities themselves, columns as these classes."""

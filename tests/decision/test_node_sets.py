@@ -25,6 +25,8 @@ from tests.reference.decision import node_sets as reference
 from tests.reference.decision.taxonomy import DAG, GRAPHS, TREES
 from tests.saving import saved_and_opened
 
+HALVES = True
+
 SIXTEENTHS = st.lists(st.integers(0, 16), min_size=9, max_size=9)
 PETS = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}, "bird": ["owl", "crow"]}})
 

@@ -16,6 +16,8 @@ from nearsay.errors import InputError, NearsayError
 from tests.estimators.test_sklearn_checks import takes_an_estimator, takes_keywords
 from tests.public import ESTIMATORS
 
+HALVES = True
+
 N = 36
 LABELS = np.arange(N) % 3
 RANDOM = np.random.default_rng(0)

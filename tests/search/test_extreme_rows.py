@@ -15,6 +15,8 @@ from tests.estimators.test_settings import KEYWORDS, LABELS, QUICK, ROWS
 from tests.estimators.test_sklearn_checks import takes_an_estimator, takes_keywords
 from tests.public import ESTIMATORS
 
+HALVES = True
+
 SPREAD = ROWS * [1.0, 3.0, 0.3, 1.0]
 KINDS = list(ESTIMATORS.values())
 METRICS = {

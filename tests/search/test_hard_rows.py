@@ -116,7 +116,7 @@ def test_classes_are_found_among_hard_rows(family, way):
 def checked_run(tile_name: str, compiled: Path, *tests: str) -> None:
     """Run these tests in a process that checks every index, and keeps what it compiles in a folder.
 
-    What depends on the tile is not kept: a process with another tile loads the rest, and compiles only that.
+    A process with another tile loads what does not depend on the tile, and compiles only the rest.
     """
     environment = {
         "NUMBA_BOUNDSCHECK": "1",

@@ -86,12 +86,18 @@ def forced(compile_all: bool | None) -> Iterator[None]:
 
 
 class Loop:
-    """A function of arrays and numbers that runs in Python or compiled, whichever is estimated to be faster."""
+    """A function of arrays and numbers that runs in Python or compiled, whichever is estimated to be faster.
+
+    What is compiled is kept on disk by signature and processor, and by ``variant`` if that changes it, too.
+    """
 
     __wrapped__: Callable[..., Any]
 
-    def __init__(self, function: Callable[..., Any], *, only_compiled: bool = False, **options: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, only_compiled: bool = False, variant: str = "", **options: Any
+    ) -> None:
         update_wrapper(self, function)
+        self._variant = variant
         self.only_compiled = only_compiled
         self._options = options
         self._machine_code: Callable[..., Any] | None = None
@@ -139,7 +145,7 @@ class Loop:
             if isinstance(names.get(name), Loop):
                 names[name] = names[name].machine_code
         twin = FunctionType(loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__)
-        twin.__qualname__, twin.__doc__ = loop.__qualname__, loop.__doc__
+        twin.__qualname__, twin.__doc__ = loop.__qualname__ + self._variant, loop.__doc__  # the file has this name
         return njit(**{**OPTIONS, **self._options})(twin)
 
 

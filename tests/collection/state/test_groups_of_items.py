@@ -14,6 +14,8 @@ from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests import command_line
 
+HALVES = True
+
 EACH = 4
 VOTES = {"posterior": "weighted", "n_neighbors": 3}  # nothing to choose, where it does not matter who answers
 TREE = Taxonomy.from_nested({"any": {"dark": ["black", "brown"], "light": ["white", "yellow"]}})

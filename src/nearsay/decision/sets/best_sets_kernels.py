@@ -48,7 +48,12 @@ def take_steps(of_nodes, n_places, target, first, second, level, p, nodes):  # t
             best = sums[level[c]]
             units, n_nodes = (best + FEW) >> BITS, -best & FEW
             nodes[i, c] = -1
-            nodes[i, c, :n_nodes] = np.sort(members[level[c], :n_nodes])
+            for m in range(n_nodes):  # in order
+                node, place = members[level[c], m], m
+                while place > 0 and nodes[i, c, place - 1] > node:
+                    nodes[i, c, place] = nodes[i, c, place - 1]
+                    place -= 1
+                nodes[i, c, place] = node
             if units > highest:
                 highest = units
                 p[i, c] = units / UNITS

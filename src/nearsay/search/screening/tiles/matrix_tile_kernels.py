@@ -24,7 +24,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearsay.core.compiling import only_compiled
-from nearsay.search.screening.tiles.tile_families import AMX, DEEP, ROWS, tile, usual
+from nearsay.search.screening.tiles.tile_families import AMX, DEEP, ROWS, tile
 
 BYTE, LONG = ir.IntType(8), ir.IntType(64)
 SERVES = tile().name == AMX.name
@@ -138,7 +138,7 @@ def _multiply_block(
     return types.void(Q, number, packed, row_sums, number, sums, number), generate
 
 
-@partial(only_compiled, cache=usual())
+@partial(only_compiled, variant=f" {tile().name}")
 def _multiply_by_loop(Q, i, packed, row_sums, r, sums, first):  # type: ignore[no-untyped-def]
     """The same for any processor."""
     n_rows, width = ROWS * N_SUMS, Q.shape[1]

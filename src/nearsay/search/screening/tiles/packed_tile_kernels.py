@@ -27,10 +27,10 @@ from numba.extending import intrinsic
 
 from nearsay.core.compiling import only_compiled
 from nearsay.search.screening.tiles.matrix_tile_kernels import aligned, multiply_block, release_tiles, set_up_tiles
-from nearsay.search.screening.tiles.tile_families import ANY, DEEP, ROWS, TOGETHER, Family, tile, usual
+from nearsay.search.screening.tiles.tile_families import ANY, DEEP, ROWS, TOGETHER, Family, tile
 
-# What is compiled is kept on disk by processor, which does not tell a tile that was forced from the one that serves.
-compiled = only_compiled if usual() else partial(only_compiled, cache=False)
+# The processor alone does not tell which tile serves: another one can be forced, and AMX may not be granted.
+compiled = partial(only_compiled, variant=f" {tile().name}")
 
 BYTE, INT, LONG, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
 

@@ -106,13 +106,6 @@ def _lent() -> bool:
     return bool(ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA) == 0)
 
 
-def usual() -> bool:
-    """Whether the tile that serves follows from the processor alone, as what is compiled and kept on disk does."""
-    from llvmlite import binding
-
-    return not os.environ.get(FORCE) and (tile() is AMX or not binding.get_host_cpu_features().get(AMX.feature))
-
-
 @lru_cache(maxsize=1)
 def tile() -> Family:
     """The family in use: the fastest, or the one forced by name."""
