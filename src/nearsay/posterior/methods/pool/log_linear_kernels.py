@@ -11,14 +11,13 @@ from nearsay.core.compiling import compiled
 
 @compiled
 def keep_nearest(features, order, truth, ends, per_group, kept, offsets, place):  # type: ignore[no-untyped-def]
-    """Keep each case's nearest classes, its true one, and some of each group of others that ``ends`` cut the order into.
+    """Keep each case's nearest classes, its true one, and some of each group of others, which end where ``ends`` say.
 
     ``kept`` (cases × candidates × weights), ``offsets``, the logs of how many
     classes each stands for, and ``place``, where the truth went, are filled in.
     """
-    n, n_weights = features.shape[0], features.shape[2]
     n_near = ends[0]
-    for i in range(n):
+    for i in range(features.shape[0]):
         place[i] = -1
         for t in range(n_near):
             kept[i, t] = features[i, order[i, t]]
