@@ -144,7 +144,7 @@ OF_TILES = "any and 8 or threads or heavy or classes and half"
 OTHERS = (
     *("neighbors/test_joint_search.py", "neighbors/test_living_table.py", "web/test_layout.py"),
     *("describe/test_images.py", "bounds_by_name.py"),
-    "posterior/test_line_and_forest.py::test_trees_of_hard_rows_are_the_same_both_ways",
+    "posterior/views/test_line_and_forest.py::test_trees_of_hard_rows_are_the_same_both_ways",
 )
 
 
