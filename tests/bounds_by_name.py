@@ -64,7 +64,7 @@ def test_leaves_may_be_listed_in_another_order_than_classes():
     assert set(names) <= {"ash", "oak", "elm", "broad", "tree"}
 
 
-def test_sets_of_nodes_are_found():
+def test_prediction_sets_of_two_nodes_are_not_empty():
     trees = ns.Taxonomy.from_nested({"tree": {"oak": {}, "broad": ["elm", "ash"]}})
     known = ns.NeighborClassifier(3, posterior="proportional")
     sets = ns.ConformalClassifier(known, coverage=0.8, taxonomy=trees, max_nodes=2)

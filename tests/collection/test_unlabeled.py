@@ -113,7 +113,7 @@ def test_what_a_few_labels_taught_is_learned_again_when_they_have_doubled(tmp_pa
         assert collection.label(X[:1])[0].label is None
 
 
-def test_many_labels_are_learned_from_again_only_when_asked():
+def test_many_new_labels_start_no_learning_by_themselves():
     def has_outgrown(n_learned, n_voters):
         learned = SimpleNamespace(n_rows=n_learned, of_labels=True)
         return outgrown(learned, SimpleNamespace(votes=np.arange(900) < n_voters, has_labels=True))

@@ -95,7 +95,7 @@ def test_a_distance_is_the_same_without_compiling(name, dtype, data):
 # ---------------------------------------------------------------- neighbors
 
 
-def asked(
+def answers_of(
     index: ns.NeighborIndex,
     labels: np.ndarray,
     Q: np.ndarray,
@@ -135,7 +135,7 @@ def test_neighbors_and_classes_are_the_same_without_compiling(search, metric, ro
         index.add(X[:2])
         y = np.concatenate([y, y[:2]])
     index.remove(np.arange(min(removed, len(index) - 1)))
-    assert_same(*both_ways(lambda: asked(index, y, queries_for(X), k, members)))
+    assert_same(*both_ways(lambda: answers_of(index, y, queries_for(X), k, members)))
 
 
 @pytest.mark.parametrize("lists_all", [False, True], ids=["classes met", "all classes"])
@@ -145,7 +145,7 @@ def test_neighbors_of_digits_are_the_same_without_compiling(lists_all, monkeypat
     X, y = np.random.default_rng(0).integers(0, 3, (700, 6)).astype(np.float32), np.arange(700) % 23
     index = ns.NeighborIndex().fit(X)
     Q = X[:90] + np.float32(0.5)
-    assert_same(*both_ways(lambda: asked(index, y, Q, 80, (1, 2), lists_all=lists_all)))
+    assert_same(*both_ways(lambda: answers_of(index, y, Q, 80, (1, 2), lists_all=lists_all)))
 
 
 def test_functions_and_matrices_are_searched_the_same_without_compiling():
@@ -253,7 +253,7 @@ def test_every_loop_gives_in_python_what_it_gives_compiled(monkeypatch, many_kin
 def call_loops(X: np.ndarray, y: np.ndarray) -> None:
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in reversed(range(40))])
     for metric, k in (("euclidean", 5), ("cosine", 70), ("manhattan", 3)):
-        asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
+        answers_of(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
     order_measured(np.arange(200)[None], np.ones((1, 200)), np.array([0]), no_neighbors(1, 70))
     search = ns.search.ExactSearch().fit(X[:60])
     LabeledNeighbors(search, y[:60] % 9, 9).query(X[:2] + 0.1, 5, (1, 4))

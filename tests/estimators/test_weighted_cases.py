@@ -23,7 +23,7 @@ from nearsay.posterior.votes import TIE_RULES, winners
 from tests.estimators.test_weighted import decreasing_grid
 from tests.labeled import SMOOTHED, labeled_rows, queries_for
 from tests.neighbors.test_left_out import COUNTS, one_by_one, past_cases
-from tests.posterior.methods.test_tables import BY_LOOP, asked, collections, left_out
+from tests.posterior.methods.test_tables import BY_LOOP, collections, left_out, query_table
 from tests.reference import fusion as reference_fusion
 from tests.reference import posteriors as loops
 
@@ -62,7 +62,7 @@ def test_a_past_case_counts_what_its_row_weighs(make: Any, loop: Any, collection
         return
     Q = queries_for(X)
     found = weighed(make(model_failure=0.01), weights).fit(left_out(X, y, k, n_listed), y, n_classes)
-    for row, q in zip(found.proba(asked(X, y, Q, k, n_listed)), Q, strict=True):
+    for row, q in zip(found.proba(query_table(X, y, Q, k, n_listed)), Q, strict=True):
         expected = loop(past, loops.line(X, y, q, k, n_listed, None), y, k, n_classes)
         np.testing.assert_allclose(row, loops.with_failure(expected, 0.01), atol=1e-12)
 
@@ -96,7 +96,7 @@ def test_learned_weights_multiply_those_of_the_rows(by: str, data: Any, weights:
     weights, n_classes, k = weights[: len(y)], int(y.max()) + 1, 2
     found = weighed(Weighted(by=by, model_failure=0.0), weights).fit(left_out(X, y, k, 1), y, n_classes)
     Q = queries_for(X)
-    for row, q in zip(found.proba(asked(X, y, Q, k, 1)), Q, strict=True):
+    for row, q in zip(found.proba(query_table(X, y, Q, k, 1)), Q, strict=True):
         seen = loops.line(X, y, q, k, 1, None)
         both = [found.weights_[i if by == "row" else j] * weights[i] for j, i in enumerate(seen.rows)]
         np.testing.assert_allclose(row, loops.weighted(seen.said, both, n_classes), atol=1e-12)

@@ -51,8 +51,8 @@ TABLE = {
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """The paper's run, replaced by one that only remembers what it was asked for."""
+def runs(monkeypatch):
+    """The paper's run, replaced by one that only remembers its options."""
     calls = []
 
     def remember(**options):
@@ -63,25 +63,25 @@ def asked(monkeypatch):
     return calls
 
 
-def test_the_table_stands_beside_the_published_figures(asked):
+def test_the_table_stands_beside_the_published_figures(runs):
     result = run("nearest")
     assert result.exit_code == 0
-    assert asked == [{"progress": None}]
+    assert runs == [{"progress": None}]
     assert re.search(r"euclidean \[raw\] +3 +60,000 +10,000 +2\.95 +3\.1 ", result.stdout)
     assert re.search(r"tangent +1 +60,000 +1,000 +1\.00 *$", result.stdout, flags=re.MULTILINE)
     assert "euclidean [raw]: published: LeCun et al. 1998\ntangent: here: a note\n" in result.stdout
 
 
-def test_sizes_are_passed_on_and_json_is_the_dict_itself(asked):
+def test_sizes_are_passed_on_and_json_is_the_dict_itself(runs):
     result = run("nearest", "--n-train", 500, "--n-test", 20, "--n-shape-test", 0, "--json")
     assert json.loads(result.stdout) == TABLE
-    assert asked == [{"n_train": 500, "n_test": 20, "n_shape_test": 0, "progress": None}]
+    assert runs == [{"n_train": 500, "n_test": 20, "n_shape_test": 0, "progress": None}]
 
 
 @pytest.mark.parametrize(("option", "size"), [("--n-train", 0), ("--n-test", 0), ("--n-test", "many")])
-def test_a_size_that_is_none_is_bad_usage(asked, option, size):
+def test_a_size_that_is_none_is_bad_usage(runs, option, size):
     assert run("nearest", option, size).exit_code == 2
-    assert asked == []
+    assert runs == []
 
 
 @pytest.mark.skipif("NEARSAY_DATA" not in os.environ, reason="NEARSAY_DATA names no folder with the data set mnist")
@@ -92,10 +92,10 @@ def test_the_command_runs_on_the_real_images():
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(asked, monkeypatch):
+def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(runs, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert run("nearest").stderr == ""
-    assert asked == [{"progress": None}]
+    assert runs == [{"progress": None}]
 
 
 # ---------------------------------------------------------------- exit codes

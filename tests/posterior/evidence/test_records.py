@@ -231,7 +231,7 @@ def test_fit_makes_no_record_and_a_second_explain_makes_none_again(monkeypatch, 
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_of_many_rows_that_teach_nothing_a_sample_is_asked(fused):
+def test_a_sample_stands_for_many_rows_that_teach_nothing(fused):
     X, y = noisy(SAMPLE_ABOVE + 1)
     for posterior, n_cases in (("proportional", SAMPLE_SIZE), ("rank", SAMPLE_ABOVE + 1)):
         clf = ns.NeighborClassifier(7, posterior=posterior)

@@ -149,7 +149,7 @@ def test_far_classes_that_are_alike_count_as_if_all_were_kept():
 
 
 @pytest.mark.parametrize("n_classes", [33, 34, 64, 65, 128, 129, 256, 257])
-def test_there_are_as_many_candidates_as_are_said(n_classes):
+def test_n_candidates_counts_the_candidates_of_a_case(n_classes):
     far = np.random.default_rng(0).normal(size=(5, n_classes, 1))
     few = likeliest(far, np.arange(5) % n_classes, far[:, :, 0])
     assert few.features.shape[1] == log_linear.n_candidates(n_classes)

@@ -56,7 +56,7 @@ def left_out(X: np.ndarray, y: np.ndarray, k: int, n_listed: int) -> NeighborTab
     return table_of([loops.line(X, y, X[i], k, n_listed, i) for i in range(len(X))], k, n_listed)
 
 
-def asked(X: np.ndarray, y: np.ndarray, Q: np.ndarray, k: int, n_listed: int) -> NeighborTable:
+def query_table(X: np.ndarray, y: np.ndarray, Q: np.ndarray, k: int, n_listed: int) -> NeighborTable:
     return table_of([loops.line(X, y, q, k, n_listed, None) for q in Q], k, n_listed)
 
 
@@ -80,7 +80,7 @@ def test_every_table_gives_what_its_loop_gives(
         return
     Q = queries_for(X)
     found = make(model_failure=model_failure).fit(left_out(X, y, k, n_listed), y, n_classes)
-    p = found.proba(asked(X, y, Q, k, n_listed))
+    p = found.proba(query_table(X, y, Q, k, n_listed))
     for row, q in zip(p, Q, strict=True):
         expected = loop(past, loops.line(X, y, q, k, n_listed, None), y, k, n_classes)
         np.testing.assert_allclose(row, loops.with_failure(expected, model_failure), atol=1e-12)
@@ -94,7 +94,7 @@ def test_a_query_gets_the_same_answer_alone_as_among_others(make: Callable[..., 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         found = make().fit(left_out(X, y, k, n_listed), y, n_classes)
-    table = asked(X, y, queries_for(X), k, n_listed)
+    table = query_table(X, y, queries_for(X), k, n_listed)
     together = found.proba(table)
     np.testing.assert_allclose(together.sum(axis=1), 1, atol=1e-12)
     for i in range(len(table)):
@@ -110,7 +110,9 @@ def test_the_order_of_classes_makes_no_difference(make: Callable[..., Any], coll
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         p, q = (
-            make().fit(left_out(X, labels, k, n_listed), labels, n_classes).proba(asked(X, labels, X, k, n_listed))
+            make()
+            .fit(left_out(X, labels, k, n_listed), labels, n_classes)
+            .proba(query_table(X, labels, X, k, n_listed))
             for labels in (y, renamed[y])
         )
     np.testing.assert_allclose(q[:, renamed], p, atol=1e-12)
@@ -166,7 +168,7 @@ def test_a_class_of_one_row_each_leaves_the_votes_and_a_warning(make: Callable[.
     with pytest.warns(UserWarning, match="Every class has one row.*two or more rows") as said:
         found = make().fit(left_out(X, y, 2, 4), y, 4)
     assert len(said) == 1
-    table = asked(X, y, X + 0.2, 2, 4)
+    table = query_table(X, y, X + 0.2, 2, 4)
     np.testing.assert_allclose(found.proba(table), Proportional().fit(None, y, 4).proba(table), atol=1e-15)
 
 
@@ -182,7 +184,7 @@ def test_without_any_neighbor_all_classes_are_alike(make: Callable[..., Any]) ->
 def test_equal_rows_and_a_single_class_are_no_trouble(make: Callable[..., Any]) -> None:
     X = np.zeros((5, 1))
     for y, n_classes in ((np.array([0, 0, 1, 1, 1]), 2), (np.zeros(5, int), 1)):
-        p = make().fit(left_out(X, y, 3, n_classes), y, n_classes).proba(asked(X, y, X, 3, n_classes))
+        p = make().fit(left_out(X, y, 3, n_classes), y, n_classes).proba(query_table(X, y, X, 3, n_classes))
         np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
 
 

@@ -78,6 +78,9 @@ def test_a_forest_of_one_column_is_that_of_scikit_learn(column):
     beside = ForestBeside(ForestClasses(n_trees=150, smallest_split=2), np.arange(3), "forest").fit(X, y, y)
     logs = np.log((1 - FOREST_SPREAD) * theirs.oob_decision_function_ + FOREST_SPREAD / 3)
     np.testing.assert_allclose(beside.past_cases(np.array([3, 1])), logs[[3, 1]], rtol=1e-5)
+    in_blocks = ForestBeside(ForestClasses(n_trees=150, smallest_split=2), np.arange(3), "forest")
+    in_blocks.bytes_at_once = 200  # of eight rows
+    np.testing.assert_array_equal(in_blocks.fit(X, y, y).past_cases(), beside.past_cases())
 
 
 @pytest.mark.parametrize("read", [load_wine, load_breast_cancer])

@@ -348,7 +348,7 @@ def test_what_takes_long_is_told_with_its_progress_and_not_begun_twice(page, bir
     assert began == [1]
 
 
-def test_what_failed_is_told_and_begun_again_only_when_asked(page, birds):
+def test_a_failed_judgement_is_reported_and_restarted_on_request_alone(page, birds):
     began = []
 
     def wrong(*args, **named):

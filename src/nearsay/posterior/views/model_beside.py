@@ -55,8 +55,6 @@ COMPANIONS: dict[str, Callable[[bool], Any]] = {
 OWN_MODELS = (DirectionsModel, BoostedClasses, ForestClasses)
 # A tree for each class and step takes long where classes are many.
 MOST_CLASSES_TO_BOOST = 16
-# Probabilities of past cases that a forest holds at once.
-BYTES_AT_ONCE = 1 << 24
 # Fewer rows have nothing to teach a model.
 FEWEST_ROWS = 20
 
@@ -252,6 +250,8 @@ class ModelBeside:
 class ForestBeside(ModelBeside):
     """A forest, which answers past cases by the trees that were grown without them: it is fitted once."""
 
+    bytes_at_once = 1 << 24  # of probabilities of past cases
+
     def _learn(
         self,
         X: Any,
@@ -284,7 +284,7 @@ class ForestBeside(ModelBeside):
     def _past(self, rows: np.ndarray, take: Callable[[np.ndarray], Any]) -> np.ndarray:
         known = np.searchsorted(self.classes, self.model_.classes_)
         log_p = np.empty((len(rows), len(self.classes)), np.float32)
-        for part in row_blocks(len(rows), size=rows_within(BYTES_AT_ONCE, 8 * len(self.classes), ROWS_AT_ONCE)):
+        for part in row_blocks(len(rows), size=rows_within(self.bytes_at_once, 8 * len(self.classes), ROWS_AT_ONCE)):
             p = np.zeros(log_p[part].shape)
             p[:, known] = self.model_.predict_proba(take(rows[part]), self._left_out[rows[part]])
             log_p[part] = self._logs(p)
