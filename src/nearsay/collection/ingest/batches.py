@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -99,32 +99,60 @@ class RawRows:
 
     Attributes
     ----------
-    X : (n_rows, n_columns) undefined in refused rows. Pictures that are not described yet have no columns.
+    X : (n_rows, n_columns) undefined in refused rows. What is not described yet has no columns.
+    labels, keywords, details : one for each row; by default none has any.
     refused : {place in this block: reason}
     lines : list of int or None
     """
 
     rows: list[int]
     ids: list[str]
-    X: np.ndarray
-    labels: list[str | None]
-    keywords: list[list[str] | None]
-    details: list[dict[str, str]]
+    X: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    labels: list[str | None] = field(default_factory=list)
+    keywords: list[list[str] | None] = field(default_factory=list)
+    details: list[dict[str, str]] = field(default_factory=list)
     refused: dict[int, str] = field(default_factory=dict)
     lines: list[int] | None = None
 
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        self.X = self.X if len(self.X) == n else np.zeros((n, 0))
+        self.labels, self.keywords = self.labels or [None] * n, self.keywords or [None] * n
+        self.details = self.details or [{} for _ in self.ids]
 
-class Reader(Protocol):
-    """Protocol of the readers, one for each kind of source."""
+    def take(self, block: slice) -> RawRows:
+        """Some of the rows, side by side."""
+        cut: dict[str, Any] = {name: getattr(self, name)[block] for name in (*LISTS, "X")}
+        places = range(len(self.ids))[block]
+        refused = {place - places.start: self.refused[place] for place in places if place in self.refused}
+        return RawRows(**cut, refused=refused, lines=None if self.lines is None else self.lines[block])
 
-    # Sentences that say what was chosen, and why.
+
+class Reader:
+    """Base of the readers, one for each kind of source.
+
+    Attributes
+    ----------
+    kind : what the rows are: "numbers", "pictures" or "texts".
+    chosen : sentences that say how it is read, and why.
+    n_rows : how many rows there are; of a table of text the lines, which may be a few more.
+    columns : names of the columns of ``X``, to say which one holds what cannot be used.
+    feature_groups : columns that belong together.
+    taxonomy : that of folders within folders.
+    text_column, group_by : the columns of texts and of groups, as details call them.
+    """
+
+    kind = "numbers"
     chosen: list[str]
-    # How many rows there are; of a table of text the lines, which may be a few more.
     n_rows: int
-    # Names of the columns of X, to say which one holds what cannot be used.
-    columns: list[str]
+    columns: Sequence[str] = ()
+    feature_groups: Mapping[str, slice] = {}
+    taxonomy: Taxonomy | None = None
+    text_column: str | None = None
+    group_by: str | None = None
 
-    def __iter__(self) -> Iterator[RawRows]: ...
+    def __iter__(self) -> Iterator[RawRows]:
+        raise NotImplementedError
 
 
 class Checks:
@@ -133,7 +161,7 @@ class Checks:
     def __init__(
         self,
         source: str,
-        columns: list[str],
+        columns: Sequence[str],
         *,
         known_labels: Collection[str] | None,
         taxonomy: Taxonomy | None,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.ingest.batches import RawRows
+from nearsay.collection.ingest.table_sources import ROWS_AT_ONCE, TableReader
 from nearsay.data.tables.columns import (
     TEXT_NAMES,
     ColumnChoices,
@@ -25,12 +26,10 @@ from nearsay.data.tables.columns import (
     groups_of,
     separator_of,
     spelled_names,
-    split_keywords,
 )
 from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
 
-ROWS_AT_ONCE = 4096
 SAMPLE = 50
 # Bytes of a line; more than any text that is described takes.
 LONGEST_LINE = 16 << 20
@@ -38,8 +37,10 @@ LONGEST_LINE = 16 << 20
 Line = tuple[int, Any]
 
 
-class JsonLines:
+class JsonLines(TableReader):
     """The objects of a file of JSON lines; the first ones tell what the columns are."""
+
+    names: list[str]
 
     def __init__(self, path: Path, choices: ColumnChoices) -> None:
         self.path = path
@@ -61,12 +62,13 @@ class JsonLines:
         with open(path, "rb") as file:
             self.n_rows = sum(1 for _ in file)
         widths = {column: self._lengths[column] or 1 for column in self.roles.features}
-        self.columns = list(chain.from_iterable(spelled_names(self.names[c], width) for c, width in widths.items()))
-        self.feature_groups: dict[str, slice] = {}
+        self.columns: list[str] = list(
+            chain.from_iterable(spelled_names(self.names[c], width) for c, width in widths.items())
+        )
         with suppress(InputError):
             self.feature_groups = groups_of(self.columns, path.name)
         words = [] if self.roles.keywords is None else values[self.roles.keywords]
-        self._separator = separator_of([each for each in words if isinstance(each, str)])
+        self.separator = separator_of([each for each in words if isinstance(each, str)])
 
     def _objects(self) -> Iterator[Line]:
         """Every line that is not blank: its number, and its value or an InputError."""
@@ -88,32 +90,31 @@ class JsonLines:
             yield self._raw_rows(block)
 
     def _raw_rows(self, block: Sequence[tuple[int, Line]]) -> RawRows:
-        rows, lines = [row for row, _ in block], [line for _, (line, _) in block]
-        raw = RawRows(rows, [], np.zeros((len(block), len(self.columns))), [], [], [], lines=lines)
-        for place, (row, (_, value)) in enumerate(block):
+        refused: dict[int, str] = {}
+        X, table = np.zeros((len(block), len(self.columns))), []
+        for place, (_, (_, value)) in enumerate(block):
             if isinstance(value, InputError):
-                raw.refused[place] = str(value)
+                refused[place] = str(value)
             elif not isinstance(value, dict):
-                raw.refused[place] = "it is no JSON object, {…}"
+                refused[place] = "it is no JSON object, {…}"
             given = value if isinstance(value, dict) else {}
-            self._take(raw, place, row, [given.get(name) for name in self.names])
-        return raw
+            cells = [given.get(name) for name in self.names]
+            table.append(cells)
+            try:
+                X[place] = self._numbers(cells)
+                if self.roles.text is not None and (fault := text_fault(cells[self.roles.text])) is not None:
+                    raise InputError(fault)
+            except InputError as error:
+                refused.setdefault(place, str(error))
+        rows, lines = [row for row, _ in block], [line for _, (line, _) in block]
+        return self.raw_rows(rows, X, lambda column: [cells[column] for cells in table], refused, lines)
 
-    def _take(self, raw: RawRows, place: int, row: int, cells: list[Any]) -> None:
-        roles = self.roles
-        try:
-            raw.X[place] = self._numbers(cells)
-            if roles.text is not None and (fault := text_fault(cells[roles.text])) is not None:
-                raise InputError(fault)
-        except InputError as error:
-            raw.refused.setdefault(place, str(error))
-        raw.ids.append(f"{self.path.stem}:{row}" if roles.id is None else _text(cells[roles.id]))
-        raw.labels.append(None if roles.label is None else _text(cells[roles.label]) or None)
-        raw.keywords.append(None if roles.keywords is None else self._words(cells[roles.keywords]))
-        known = {self.names[column]: column for column in roles.details}
-        known |= {name: c for name, c in (("path", roles.picture), ("text", roles.text)) if c is not None}
-        details = {name: _text(cells[column]) for name, column in known.items()}
-        raw.details.append({name: kept for name, kept in details.items() if kept})
+    @staticmethod
+    def text_of(cell: Any) -> str:
+        """A value as text: what is neither a text nor missing as JSON."""
+        if cell is None:
+            return ""
+        return cell.strip() if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
 
     def _numbers(self, cells: list[Any]) -> list[float]:
         """The numbers of an object, NaN where one is missing; an error names the first column that holds none."""
@@ -128,16 +129,9 @@ class JsonLines:
                 raise InputError(f"column {name!r} holds {holds}; most rows have {length} numbers")
             wrong = next((each for each in given if each is not None and not _is_number(each)), None)
             if wrong is not None:
-                raise InputError(f"column {name!r}: {_text(wrong)[:40]!r} is not a number")
+                raise InputError(f"column {name!r}: {self.text_of(wrong)[:40]!r} is not a number")
             numbers += [_float(each) for each in given]
         return numbers
-
-    def _words(self, cell: Any) -> list[str] | None:
-        if isinstance(cell, str):
-            return split_keywords(cell, self._separator)
-        if not isinstance(cell, list):
-            return None
-        return list(dict.fromkeys(word for word in map(_text, cell) if word))
 
 
 def _value(line: bytes, *, first: bool) -> Any:
@@ -173,10 +167,3 @@ def _float(number: float | None) -> float:
         return float(number)
     except OverflowError:  # a whole number of any length: refused later, as too large
         return np.inf
-
-
-def _text(value: Any) -> str:
-    """A value as text: what is neither a text nor missing as JSON."""
-    if value is None:
-        return ""
-    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import LISTS, RawRows, Reader
+from nearsay.collection.ingest.batches import RawRows, Reader
 from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.store.validate_items import name_fault, shown_name
 from nearsay.core.arrays import row_blocks
@@ -36,11 +36,13 @@ ROOT = "anything"
 Describe = Callable[[list[Path]], tuple[np.ndarray, Iterable[SkippedImage]]]
 
 
-class FolderSource:
+class FolderSource(Reader):
     """The pictures of a folder and its subfolders, not described yet.
 
     ``labels_from`` is "folder" or "tags". Tags that are not labels are keywords. With ``only``, that one picture.
     """
+
+    kind = "pictures"
 
     def __init__(self, folder: Path, labels_from: str = "folder", only: Path | None = None) -> None:
         self.folder = folder
@@ -53,8 +55,6 @@ class FolderSource:
                 + (f" {others}." if others is not None else "")
             )
         self.n_rows = len(self._names)
-        self.columns: list[str] = []
-        self.feature_groups: dict[str, slice] = {}
         self._from_tags = labels_from == "tags"
         self._tags, damaged = _tags_of(folder, self._names)
         self.taxonomy, self._label_of = labels_of_folders(
@@ -101,14 +101,12 @@ class FolderSource:
     def __iter__(self) -> Iterator[RawRows]:
         for block in row_blocks(self.n_rows, size=PICTURES_AT_ONCE):
             names = self._names[block]
-            ids = [name.as_posix() for name in names]
             yield RawRows(
                 list(range(self.n_rows)[block]),
-                ids,
-                np.zeros((len(names), 0)),
-                [self._label(name) for name in names],
-                [self._words(name) for name in names],
-                [self._details(name) for name in names],
+                [name.as_posix() for name in names],
+                labels=[self._label(name) for name in names],
+                keywords=[self._words(name) for name in names],
+                details=[self._details(name) for name in names],
             )
 
 
@@ -177,17 +175,20 @@ def root_above(names: Iterable[str]) -> str:
     return root
 
 
-class DescribedPictures:
+class DescribedPictures(Reader):
     """The rows of a reader, with the pictures that it names described."""
+
+    kind = "pictures"
 
     def __init__(self, reader: Reader, folder: Path, describe: Describe) -> None:
         self._reader, self._folder, self._describe = reader, folder, describe
-        self.chosen, self.n_rows, self.columns = reader.chosen, reader.n_rows, reader.columns
+        self.chosen, self.n_rows = reader.chosen, reader.n_rows
+        self.taxonomy, self.group_by = reader.taxonomy, reader.group_by
 
     def __iter__(self) -> Iterator[RawRows]:
         for raw in self._reader:
             for block in row_blocks(len(raw.ids), size=PICTURES_AT_ONCE):
-                yield self._with_vectors(_part(raw, block))
+                yield self._with_vectors(raw.take(block))
 
     def _with_vectors(self, raw: RawRows) -> RawRows:
         places: list[int] = []
@@ -216,13 +217,6 @@ class DescribedPictures:
         raw.X = np.zeros((len(raw.ids), X.shape[1]), dtype=np.float32)
         raw.X[kept] = X
         return raw
-
-
-def _part(raw: RawRows, block: slice) -> RawRows:
-    start, n = block.start, len(raw.ids[block])
-    cut: dict[str, Any] = {name: getattr(raw, name)[block] for name in (*LISTS, "X")}
-    refused = {place - start: why for place, why in raw.refused.items() if start <= place < start + n}
-    return RawRows(**cut, refused=refused, lines=None if raw.lines is None else raw.lines[block])
 
 
 def described_by(describe: Any) -> str:

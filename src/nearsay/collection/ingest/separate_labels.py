@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
-
 from nearsay.collection.ingest.batches import Problem, RawRows
 from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.ingest.table_sources import table_of_labels
@@ -64,9 +62,8 @@ class FiftyOneLabels:
         )
 
     def __iter__(self) -> Iterator[RawRows]:
-        ids = [id for id, _, _ in self._rows]
         labels, keywords = [label for _, label, _ in self._rows], [words for _, _, words in self._rows]
-        yield RawRows(list(range(len(ids))), ids, np.zeros((len(ids), 0)), labels, keywords, [{} for _ in ids])
+        yield RawRows(list(range(len(labels))), [id for id, _, _ in self._rows], labels=labels, keywords=keywords)
 
 
 def _of_labels(entries: dict[str, Any], classes: list[Any], folder: Path) -> Iterator[Row]:

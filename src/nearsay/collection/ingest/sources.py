@@ -27,8 +27,8 @@ from nearsay.collection.ingest.picture_sources import (
     root_above,
 )
 from nearsay.collection.ingest.separate_labels import LabelTable, fiftyone_file
-from nearsay.collection.ingest.table_encoding import EncodedRows, is_table
-from nearsay.collection.ingest.table_sources import ArraySource, LanceSource, ParquetSource, TextSource
+from nearsay.collection.ingest.table_encoding import EncodedRows
+from nearsay.collection.ingest.table_sources import ArraySource, LanceSource, ParquetSource, TableReader, TextSource
 from nearsay.collection.ingest.text_sources import (
     TEXT_ENDINGS,
     DescribedTexts,
@@ -76,18 +76,14 @@ class Source:
         labels: LabelTable | None,
         known_labels: Collection[str] | None,
         taxonomy: Taxonomy | None,
-        feature_groups: dict[str, slice],
-        kind: str,
         strict: bool,
         on_progress: Progress | None,
-        group_by: str | None = None,
     ) -> None:
-        self.name, self.kind, self.taxonomy, self.group_by = name, kind, taxonomy, group_by
-        self.text_column: str | None = getattr(reader, "text_column", None)
+        self.name, self.taxonomy, self.kind = name, taxonomy, reader.kind
+        self.text_column, self.group_by = reader.text_column, reader.group_by
         self.problems: list[Problem] = []
         self.n_delivered = 0
-        self._reader, self._groups, self._labels = reader, feature_groups, labels
-        self._known_labels, self._strict = known_labels, strict
+        self._reader, self._labels, self._known_labels, self._strict = reader, labels, known_labels, strict
         self._on_progress = shown_progress(on_progress, f"Reading {name}")
 
     @property
@@ -113,7 +109,7 @@ class Source:
     @property
     def feature_groups(self) -> dict[str, slice]:
         """Columns that belong together; none of pictures and texts, nor of encoded tables."""
-        return self._groups if self.encoder is None else {}
+        return dict(self._reader.feature_groups)
 
     def __len__(self) -> int:
         """How many rows there are; of a table of text how many lines, which may be a few more."""
@@ -255,32 +251,32 @@ def read_source(
         labels_from = like.get("labels_from")
     if labels is None and labels_from is None and _is_folder(path):
         labels = fiftyone_file(path)
-    reader: Any = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
-    roles, group_by = getattr(reader, "roles", None), _group_by(reader, group_column, path)
-    groups, folder = reader.feature_groups, path if _is_folder(path) else path.parent
-    if isinstance(reader, FolderSource | TextFolder) and labels is None and tree is None:
+    reader: Reader = TextLines(src) if isinstance(src, list) else _reader(path, choices, labels_from, of_texts)
+    if group_column is not None and not isinstance(reader, TableReader):
+        raise InputError(f"{path.name} is no table, so it has no column of groups. Leave the group column out.")
+    folder = path if _is_folder(path) else path.parent
+    if labels is None and tree is None:
         tree = reader.taxonomy
-    texts = isinstance(reader, TextFolder | TextLines) or getattr(roles, "text", None) is not None
-    pictures = not texts and (isinstance(reader, FolderSource) or not reader.columns)
-    if texts:
+    if reader.kind == "texts":
         reader = DescribedTexts(reader, describe_texts)
         on_progress = None if describe_texts is None else on_progress  # reading takes no time
-    elif encoder is not None and is_table(reader) and not (pictures and reader.roles.picture is not None):
-        reader, pictures = EncodedRows(reader, encoder), False
-    if pictures:
+    elif (
+        encoder is not None
+        and isinstance(reader, TableReader)
+        and (reader.kind == "numbers" or reader.roles.picture is None)
+    ):
+        reader = EncodedRows(reader, encoder)
+    elif reader.kind == "pictures":
         reader = _describe_pictures(reader, folder, describe, path.name)
     label_table = None
     if labels is not None:
-        label_table = LabelTable(Path(labels), choices.without_header(), folder if pictures else None)
+        label_table = LabelTable(Path(labels), choices.without_header(), folder if reader.kind == "pictures" else None)
     return Source(
         path.resolve().name,
         reader,
-        group_by=group_by,
         labels=label_table,
         known_labels=known_labels,
         taxonomy=tree,
-        feature_groups=groups,
-        kind="texts" if texts else "pictures" if pictures else "numbers",
         strict=strict,
         on_progress=on_progress,
     )
@@ -294,22 +290,12 @@ def _taxonomy_table(path: Path) -> Taxonomy:
     return Taxonomy.from_edges(edges, root=root_above(map(str, parents | children)) if several else None)
 
 
-def _group_by(reader: Any, group_column: Column | None, path: Path) -> str | None:
-    """What details call the column of groups."""
-    roles = getattr(reader, "roles", None)
-    if roles is None or not hasattr(reader, "names"):
-        if group_column is not None:
-            raise InputError(f"{path.name} is no table, so it has no column of groups. Leave the group column out.")
-        return None
-    return None if roles.group is None else str(roles.group) if reader.names is None else reader.names[roles.group]
-
-
 def _is_folder(path: Path) -> bool:
     """Whether it is a folder of files; a Lance data set is a table."""
     return path.is_dir() and not is_lance(path)
 
 
-def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_texts: bool) -> Any:
+def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_texts: bool) -> Reader:
     if labels_from is not None and labels_from not in LABELS_FROM:
         raise unknown_name("source of labels", labels_from, LABELS_FROM)
     is_folder = _is_folder(path)
@@ -350,8 +336,8 @@ def _reader(path: Path, choices: ColumnChoices, labels_from: str | None, of_text
     return {".parquet": ParquetSource, LANCE: LanceSource}.get(ending, ArraySource)(path, choices)
 
 
-def _describe_pictures(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:
-    if not isinstance(reader, FolderSource) and reader.roles.picture is None:
+def _describe_pictures(reader: Reader, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:
+    if isinstance(reader, TableReader) and reader.roles.picture is None:
         raise InputError(
             f"{source} has neither a column of numbers nor one that names pictures (path, image, file …)"
             " or holds texts (text, sentence, message …). Name the column of texts (text_column=, --text-column), or"

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import RawRows
+from nearsay.collection.ingest.batches import RawRows, Reader
+from nearsay.collection.ingest.table_sources import TableReader
 from nearsay.collection.store.reader import ReadableStore
 from nearsay.collection.store.validate_items import LARGEST
 from nearsay.data.saved import saved_objects
@@ -33,7 +34,7 @@ FILE = "table.nearsay"
 NAMES_SHOWN = 6
 
 
-class EncodedRows:
+class EncodedRows(Reader):
     """The rows of a table, encoded; with an encoder that is not fitted yet, the first pass fits it, if it is needed.
 
     Attributes
@@ -42,13 +43,12 @@ class EncodedRows:
     chosen, n_rows, columns, feature_groups : as of any reader, of the encoded rows.
     """
 
-    def __init__(self, reader: Any, encoder: TableEncoder) -> None:
+    def __init__(self, reader: TableReader, encoder: TableEncoder) -> None:
         self._reader = reader
         self._new = None if hasattr(encoder, "columns_") else encoder
         self.encoder: TableEncoder | None = None if self._new else encoder
         self.n_rows, self.chosen = reader.n_rows, list(reader.chosen)
-        self.columns, self.feature_groups = list(reader.columns), dict(reader.feature_groups)
-        self.roles = reader.roles
+        self.columns, self.feature_groups, self.group_by = reader.columns, reader.feature_groups, reader.group_by
         self._words = words_of(reader)
         if self.encoder is not None:
             self._use(self.encoder)
@@ -101,13 +101,13 @@ class EncodedRows:
 
     def _in_order(self, names: list[str]) -> list[str]:
         """Columns as they stand in the table; those of a list of numbers stand where the list does."""
-        given = self._reader.names or [str(column) for column in range(self._reader.width)]
-        place = {name: number for number, name in enumerate(given)}
+        roles, name_of = self._reader.roles, self._reader.column_name
+        place = {name_of(column): column for column in (*roles.features, *roles.details)}
         return sorted(names, key=lambda name: place[name if name in place else name.rpartition("[")[0]])
 
     def _use(self, encoder: TableEncoder) -> None:
         self.encoder = encoder
-        self.columns[:], self.feature_groups = encoder.get_feature_names_out().tolist(), {}
+        self.columns, self.feature_groups = encoder.get_feature_names_out().tolist(), {}
         self.chosen = [sentence for sentence in self.chosen if not sentence.startswith((COMPARED, KEPT))]
         given = {*self._reader.columns, *self._words}
         missing = [column.name for column in encoder.columns_ if column.name not in given]
@@ -146,11 +146,9 @@ class EncodedRows:
         return cells
 
 
-def words_of(reader: Any) -> list[str]:
+def words_of(reader: TableReader) -> list[str]:
     """The columns of words by which rows may be compared: the details, but for the part of the data and the group."""
-    names, roles = reader.names, reader.roles
-    kept = [column for column in roles.details if column != roles.group]
-    named = [str(column) if names is None else names[column] for column in kept]
+    named = [reader.column_name(column) for column in reader.roles.details if column != reader.roles.group]
     return [name for name in named if name.strip().lower() not in PART_NAMES]
 
 
@@ -267,8 +265,3 @@ def parsed_row(text: str, names: Sequence[str]) -> dict[str, str]:
             " Leave a cell empty where a value is missing, or name those you know: age=38,sex=female."
         )
     return {name: cell.strip() for name, cell in zip(names, cells, strict=True)}
-
-
-def is_table(reader: Any) -> bool:
-    """Whether a reader has columns of cells: a table of text, or of Parquet."""
-    return hasattr(reader, "roles") and hasattr(reader, "names")

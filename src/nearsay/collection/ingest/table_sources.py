@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import RawRows
+from nearsay.collection.ingest.batches import RawRows, Reader
 from nearsay.core.arrays import row_blocks
 from nearsay.data.keywords import Keywords
 from nearsay.data.tables.array_file import Arrays, load_arrays, named_array, read_npy, rows_of
@@ -31,7 +31,90 @@ from nearsay.search.stored.lance import newest_version
 ROWS_AT_ONCE = 4096
 
 
-class TextSource(TextTable):
+class TableReader(Reader):
+    """A reader of a table, whose columns have roles.
+
+    Attributes
+    ----------
+    path, names, roles : the file, the names of its columns (None without any), and what each is for.
+    separator : of the keywords in a cell.
+    """
+
+    path: Path
+    names: Sequence[str] | None
+    roles: Roles
+    separator: str | None = None
+
+    def column_name(self, column: int) -> str:
+        """The name of a column, or its number."""
+        return str(column) if self.names is None else self.names[column]
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """Texts, where a column holds some; pictures, where there are no numbers."""
+        return "texts" if self.roles.text is not None else "numbers" if len(self.columns) else "pictures"
+
+    @property
+    def text_column(self) -> str | None:  # type: ignore[override]
+        """The column of texts, where it has a name."""
+        return None if self.names is None or self.roles.text is None else self.names[self.roles.text]
+
+    @property
+    def group_by(self) -> str | None:  # type: ignore[override]
+        """The column of groups."""
+        return None if self.roles.group is None else self.column_name(self.roles.group)
+
+    @staticmethod
+    def text_of(cell: Any) -> str:
+        """A cell as text; bytes that are not UTF-8 are refused later, with their row."""
+        if isinstance(cell, bytes):
+            return cell.decode("utf-8", "surrogateescape")
+        return "" if cell is None else str(cell)
+
+    def raw_rows(
+        self,
+        rows: list[int],
+        X: np.ndarray,
+        cells: Callable[[int], list[Any]],
+        refused: dict[int, str],
+        lines: list[int] | None = None,
+    ) -> RawRows:
+        """Rows by their roles; ``cells`` gives a column of them."""
+
+        def texts(column: int | None) -> list[str]:
+            return [] if column is None else list(map(self.text_of, cells(column)))
+
+        roles = self.roles
+        details: list[dict[str, str]] = [{} for _ in rows]
+        for column in roles.details:
+            name = self.column_name(column)
+            for detail, text in zip(details, texts(column), strict=True):
+                if text.strip():
+                    detail[name] = text
+        for name, role in (("path", roles.picture), ("text", roles.text)):
+            for detail, text in zip(details, texts(role), strict=False):
+                if text.strip():
+                    detail[name] = text.strip()
+        return RawRows(
+            rows,
+            [f"{self.path.stem}:{row}" for row in rows] if roles.id is None else [id.strip() for id in texts(roles.id)],
+            X,
+            [label.strip() or None for label in texts(roles.label)],
+            [] if roles.keywords is None else list(map(self._words, cells(roles.keywords))),
+            details,
+            refused,
+            lines,
+        )
+
+    def _words(self, cell: Any) -> list[str] | None:
+        """The keywords of a cell, a text or a list, each once; None where it is missing."""
+        if isinstance(cell, list):
+            words = (self.text_of(word).strip() for word in cell)
+            return list(dict.fromkeys(word for word in words if word))
+        return split_keywords(self.text_of(cell), self.separator) if isinstance(cell, str | bytes) else None
+
+
+class TextSource(TextTable, TableReader):  # type: ignore[misc]  # columns are properties here
     """The rows of a table of text."""
 
     def __init__(self, path: Path, choices: ColumnChoices) -> None:
@@ -42,7 +125,7 @@ class TextSource(TextTable):
         self.chosen = [header, *self.roles.chosen]
         self.n_rows = self.count_rows()
         keywords = self.roles.keywords
-        self._separator = None if keywords is None else separator_of([cells[keywords] for cells in self.sample])
+        self.separator = None if keywords is None else separator_of([cells[keywords] for cells in self.sample])
 
     def __iter__(self) -> Iterator[RawRows]:
         records = enumerate(self.records())
@@ -50,29 +133,19 @@ class TextSource(TextTable):
             yield self._raw_rows(block)
 
     def _raw_rows(self, block: list[tuple[int, Record]]) -> RawRows:
-        roles = self.roles
-        X = np.zeros((len(block), len(roles.features)))
-        raw = RawRows([row for row, _ in block], [], X, [], [], [], lines=[line for _, (line, *_) in block])
-        for place, (row, (_, cells, fault, _)) in enumerate(block):
+        refused: dict[int, str] = {}
+        X = np.zeros((len(block), len(self.roles.features)))
+        for place, (_, (_, cells, fault, _)) in enumerate(block):
             if cells is None:
-                raw.refused[place] = fault
-                cells = [""] * self.width
-            else:
-                try:
-                    X[place] = numbers_of(cells, roles.features, self.names)
-                except InputError as error:
-                    raw.refused[place] = str(error).rstrip(".")
-            raw.ids.append(f"{self.path.stem}:{row}" if roles.id is None else cells[roles.id].strip())
-            raw.labels.append(None if roles.label is None else cells[roles.label].strip() or None)
-            keywords = None if roles.keywords is None else split_keywords(cells[roles.keywords], self._separator)
-            raw.keywords.append(keywords)
-            details = {self.names[c] if self.names else str(c): cells[c] for c in roles.details if cells[c].strip()}
-            if roles.picture is not None and cells[roles.picture].strip():
-                details["path"] = cells[roles.picture].strip()
-            if roles.text is not None:
-                details["text"] = cells[roles.text].strip()
-            raw.details.append(details)
-        return raw
+                refused[place] = fault
+                continue
+            try:
+                X[place] = numbers_of(cells, self.roles.features, self.names)
+            except InputError as error:
+                refused[place] = str(error).rstrip(".")
+        table = [[""] * self.width if cells is None else cells for _, (_, cells, *_) in block]
+        lines = [line for _, (line, *_) in block]
+        return self.raw_rows([row for row, _ in block], X, lambda c: [cells[c] for cells in table], refused, lines)
 
 
 def table_of_labels(path: Path, choices: ColumnChoices) -> TextSource:
@@ -91,7 +164,7 @@ def table_of_labels(path: Path, choices: ColumnChoices) -> TextSource:
     return table
 
 
-class ParquetSource(ParquetTable):
+class ParquetSource(ParquetTable, TableReader):  # type: ignore[misc]
     """The rows of a parquet file."""
 
     def __init__(self, path: Path, choices: ColumnChoices) -> None:
@@ -102,9 +175,8 @@ class ParquetSource(ParquetTable):
         keywords, text = self.roles.keywords, self.roles.text
         if text is not None and self.is_list[text]:
             raise InputError(f"{path.name}: column {self.names[text]!r} holds lists, and a text is a string.")
-        self._separator = None
         if keywords is not None and not self.is_list[keywords]:
-            self._separator = separator_of(_texts(self.first, keywords))
+            self.separator = separator_of(list(map(self.text_of, self.first.column(keywords).to_pylist())))
 
     def __iter__(self) -> Iterator[RawRows]:
         start = 0
@@ -115,35 +187,12 @@ class ParquetSource(ParquetTable):
             start += batch.num_rows
 
     def _raw_rows(self, batch: Any, start: int) -> RawRows:
-        roles, n = self.roles, batch.num_rows
         refused: dict[int, str] = {}
-        blocks = [self.block(batch.column(column), column, refused) for column in roles.features]
-        rows = list(range(start, start + n))
-        ids = [f"{self.path.stem}:{row}" for row in rows] if roles.id is None else _texts(batch, roles.id)
-        details: list[dict[str, str]] = [{} for _ in rows]
-        known = {self.names[column]: column for column in roles.details}
-        known |= {name: c for name, c in (("path", roles.picture), ("text", roles.text)) if c is not None}
-        for name, column in known.items():
-            for detail, cell in zip(details, _texts(batch, column), strict=True):
-                if cell:
-                    detail[name] = cell
-        return RawRows(
-            rows,
-            [id.strip() for id in ids],
-            _as_floats(np.hstack(blocks)) if blocks else np.zeros((n, 0)),
-            [None] * n if roles.label is None else [cell.strip() or None for cell in _texts(batch, roles.label)],
-            self._keywords(batch),
-            details,
-            refused,
-        )
-
-    def _keywords(self, batch: Any) -> list[list[str] | None]:
-        column = self.roles.keywords
-        if column is None:
-            return [None] * batch.num_rows
-        if self.is_list[column]:
-            return [None if cell is None else _words(cell) for cell in batch.column(column).to_pylist()]
-        return [split_keywords(cell, self._separator) for cell in _texts(batch, column)]
+        blocks = [self.block(batch.column(column), column, refused) for column in self.roles.features]
+        X = np.hstack(blocks) if blocks else np.zeros((batch.num_rows, 0))
+        X = X if X.dtype == np.float32 else X.astype(np.float64)
+        rows = list(range(start, start + batch.num_rows))
+        return self.raw_rows(rows, X, lambda column: batch.column(column).to_pylist(), refused)
 
 
 class LanceSource(ParquetSource):
@@ -156,26 +205,7 @@ class LanceSource(ParquetSource):
         return data.schema, data.count_rows(), lambda: iter(data.to_batches(batch_size=ROWS_AT_ONCE))
 
 
-def _as_floats(X: np.ndarray) -> np.ndarray:
-    return X if X.dtype == np.float32 else X.astype(np.float64)
-
-
-def _texts(batch: Any, column: int) -> list[str]:
-    return [_text(value) for value in batch.column(column).to_pylist()]
-
-
-def _text(value: Any) -> str:
-    """A cell as text; bytes that are not UTF-8 are refused later, with their row."""
-    return "" if value is None else value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
-
-
-def _words(cell: list[Any]) -> list[str]:
-    """The words of a list, each once; missing and empty ones are left out."""
-    words = (str(word).strip() for word in cell if word is not None)
-    return list(dict.fromkeys(word for word in words if word))
-
-
-class ArraySource:
+class ArraySource(Reader):
     """The rows of an npz or npy file."""
 
     def __init__(self, path: Path, choices: ColumnChoices) -> None:
@@ -221,16 +251,15 @@ class ArraySource:
         return [split_keywords(cell, separator) for cell in cells]
 
     def __iter__(self) -> Iterator[RawRows]:
-        rows, stem = self._rows, self.path.stem
+        rows, stem, text_of = self._rows, self.path.stem, TableReader.text_of
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             numbers = list(range(self.n_rows)[block])
-            ids = [f"{stem}:{row}" for row in numbers] if rows.ids is None else map(_text, rows.ids[block].tolist())
-            labels = [None] * len(numbers) if rows.y is None else map(_text, rows.y[block].tolist())
+            ids = [f"{stem}:{row}" for row in numbers] if rows.ids is None else map(text_of, rows.ids[block].tolist())
+            labels = [None] * len(numbers) if rows.y is None else map(text_of, rows.y[block].tolist())
             yield RawRows(
                 numbers,
                 list(ids),
                 rows.X[block],
                 [None if label is None else label.strip() or None for label in labels],
-                [None] * len(numbers) if self._keywords is None else list(self._keywords[block]),
-                [{} for _ in numbers],
+                [] if self._keywords is None else list(self._keywords[block]),
             )

@@ -8,7 +8,7 @@ lines                        ─┘
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +27,15 @@ TEXT_ENDINGS = (".txt", ".md")
 DescribeTexts = Callable[[list[str]], np.ndarray]
 
 
-class DescribedTexts:
+class DescribedTexts(Reader):
     """The rows of a reader with their texts described; without ``describe`` they have no columns yet."""
+
+    kind = "texts"
 
     def __init__(self, reader: Reader, describe: DescribeTexts | None) -> None:
         self._reader, self._describe = reader, describe
         self.chosen, self.n_rows = reader.chosen, reader.n_rows
-        self.columns: list[str] = []
-        roles, names = getattr(reader, "roles", None), getattr(reader, "names", None)
-        self.text_column = None if roles is None or names is None else names[roles.text]
+        self.taxonomy, self.text_column, self.group_by = reader.taxonomy, reader.text_column, reader.group_by
 
     def __iter__(self) -> Iterator[RawRows]:
         for raw in self._reader:
@@ -55,8 +55,10 @@ class DescribedTexts:
             yield raw
 
 
-class TextFolder:
+class TextFolder(Reader):
     """The ``.txt`` and ``.md`` files of a folder and its subfolders, an item each; the subfolders are labels."""
+
+    kind = "texts"
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,8 +66,6 @@ class TextFolder:
         if not self._names:
             raise InputError(f"{folder} holds no texts ({', '.join(TEXT_ENDINGS)}), nor do the folders within it.")
         self.n_rows = len(self._names)
-        self.columns: list[str] = []
-        self.feature_groups: dict[str, slice] = {}
         self.taxonomy, self._label_of = labels_of_folders([name.parts[:-1] for name in self._names])
         n_labels = len(set(self._label_of.values()) - {None})
         labeled = f"labeled by the {n_labels} folders they lie in" if n_labels else "without labels"
@@ -77,8 +77,7 @@ class TextFolder:
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             names = self._names[block]
             labels = [self._label_of[name.parts[:-1]] for name in names]
-            ids = [name.as_posix() for name in names]
-            raw = _raw(list(range(self.n_rows)[block]), ids, labels)
+            raw = RawRows(list(range(self.n_rows)[block]), [name.as_posix() for name in names], labels=labels)
             for place, name in enumerate(names):
                 try:
                     raw.details[place] = {"text": read_text_file(self.folder, name)}
@@ -113,23 +112,25 @@ def read_text_file(folder: Path, name: Path) -> str:
     return content.decode("utf-8-sig", "surrogateescape").strip()
 
 
-class TextLines:
+class TextLines(Reader):
     """The lines of a file or of standard input, an item each; blank lines are left out."""
+
+    kind = "texts"
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = [(number, line.strip()) for number, line in enumerate(lines, start=1) if line.strip()]
         self.n_rows = len(self._lines)
-        self.columns: list[str] = []
-        self.feature_groups: dict[str, slice] = {}
         self.chosen = [f"{self.n_rows} texts, one a line"]
 
     def __iter__(self) -> Iterator[RawRows]:
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             lines = self._lines[block]
-            raw = _raw(list(range(self.n_rows)[block]), [text_id(text) for _, text in lines], [None] * len(lines))
-            raw.details = [{"text": text} for _, text in lines]
-            raw.lines = [number for number, _ in lines]
-            yield raw
+            yield RawRows(
+                list(range(self.n_rows)[block]),
+                [text_id(text) for _, text in lines],
+                details=[{"text": text} for _, text in lines],
+                lines=[number for number, _ in lines],
+            )
 
 
 def text_id(text: str) -> str:
@@ -139,8 +140,3 @@ def text_id(text: str) -> str:
     'text-32a9ac6d9e94'
     """
     return f"text-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
-
-
-def _raw(rows: list[int], ids: list[str], labels: Sequence[str | None]) -> RawRows:
-    n = len(rows)
-    return RawRows(rows, ids, np.zeros((n, 0)), list(labels), [None] * n, [{} for _ in range(n)])
