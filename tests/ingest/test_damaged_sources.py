@@ -17,7 +17,7 @@ from PIL import Image
 
 from nearsay.collection.ingest.sources import Source, read_source
 from nearsay.describe.texts.text_descriptor import LONGEST_TEXT
-from nearsay.errors import NearsayError
+from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 NUMPY = np.lib.NumpyVersion(np.__version__)
@@ -82,6 +82,9 @@ def test_a_damaged_line_of_numbers_is_named(tmp_path, kind):
     lines = ["id,width,height,species", "a,1.5,2,elm", "b,2.5,2,oak", bad, "c,1.5,2,elm"]
     (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
     check(read_source(tmp_path / "t.csv", taxonomy=TREE), 4, reason)
+    with pytest.raises(InputError, match=r"t\.csv, line 4") as error:
+        delivered(read_source(tmp_path / "t.csv", taxonomy=TREE, strict=True))
+    assert reason in str(error.value)
 
 
 BAD_TEXTS = {

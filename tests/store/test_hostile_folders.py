@@ -44,16 +44,23 @@ def way(request, monkeypatch):
     monkeypatch.setattr(folder, "BY_DESCRIPTOR", folder.BY_DESCRIPTOR and request.param)
 
 
-@pytest.fixture
-def pets(tmp_path):
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
     """A collection with a shard, newest rows, and learned state."""
     X = np.random.default_rng(0).normal(size=(24, 2)) + 4 * (np.arange(24) % 2)[:, None]
-    with LiveCollection.create(tmp_path / "pets", 2) as made:
+    path = tmp_path_factory.mktemp("made") / "pets"
+    with LiveCollection.create(path, 2) as made:
         made.add([f"p{row}" for row in range(20)], X[:20], [("cat", "dog")[row % 2] for row in range(20)])
         made.store.seal(1)
         made.add([f"p{row}" for row in range(20, 24)], X[20:], ["cat", "dog"] * 2)
         made.learn(posterior="proportional", n_neighbors=3)
-    return tmp_path / "pets"
+    return path
+
+
+@pytest.fixture
+def pets(made_once, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(made_once, tmp_path / "pets")
 
 
 @pytest.fixture

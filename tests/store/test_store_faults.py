@@ -26,16 +26,23 @@ IDS = [f"item {number}" for number in range(10)]
 NOBODY = 65534
 
 
-@pytest.fixture
-def path(tmp_path):
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
     """Ten items: six in a shard, three in the tail, one forgotten; and something learned."""
-    with Store.create(tmp_path / "collection", 4, {"metric": "euclidean"}) as store:
+    path = tmp_path_factory.mktemp("made") / "collection"
+    with Store.create(path, 4, {"metric": "euclidean"}) as store:
         store.add(IDS[:6], X[:6], labels=list("aabbcc"))
         store.seal(1)
         store.add(IDS[6:], X[6:], labels=[None, "a", "b", "c"], by="machine", confirmed=False)
         store.forget(IDS[9:])
         store.keep("metric", lambda folder: (folder / "weights.txt").write_text("1 2 3"))
-    return tmp_path / "collection"
+    return path
+
+
+@pytest.fixture
+def path(made_once, tmp_path):
+    """A copy of them."""
+    return shutil.copytree(made_once, tmp_path / "collection")
 
 
 def opened_for_few(path):
