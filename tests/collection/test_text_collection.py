@@ -12,7 +12,7 @@ import pytest
 from nearsay.collection import LiveCollection
 from nearsay.collection.export.item_exports import export_items
 from nearsay.collection.indexing import add_source, index_source, query_source
-from nearsay.collection.ingest.text_description import FILE, CachedEncoder, TextDescription
+from nearsay.collection.ingest.text_description import CachedEncoder, TextDescription
 from nearsay.collection.labeling import label_source
 from nearsay.collection.store.files.folder import Folder
 from nearsay.errors import InputError, NearsayError
@@ -127,12 +127,12 @@ def test_the_vocabulary_is_checked_backed_up_and_never_followed_elsewhere(ticket
     assert "learn the vocabulary" in str(next(each for each in tickets.history() if each.number == event))
     with LiveCollection.open(tmp_path / "copy", read_only=True) as copy:
         assert label_source(copy, ["block it"]).answers[0].label == "card"
-    (folder / FILE).write_bytes(b"something else")
+    (folder / "words.nearsay").write_bytes(b"something else")
     with pytest.raises(NearsayError):
         label_source(tickets, ["block it"])
     assert tickets.store.faults()
-    (folder / FILE).unlink()
-    (folder / FILE).symlink_to("/etc/hostname")
+    (folder / "words.nearsay").unlink()
+    (folder / "words.nearsay").symlink_to("/etc/hostname")
     with pytest.raises(NearsayError, match="link"):
         label_source(tickets, ["block it"])
     tickets.undo(event)

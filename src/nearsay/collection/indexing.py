@@ -25,14 +25,13 @@ from nearsay.collection.ingest.image_description import (
     numbers_settings,
 )
 from nearsay.collection.ingest.sources import READING, Source, read_source
-from nearsay.collection.ingest.table_encoding import KIND, write_encoder
 from nearsay.collection.ingest.text_description import TEXTS, TextDescription
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.backup import check_new_folder, new_folder
 from nearsay.collection.store.files.durable_files import storage_errors
+from nearsay.collection.store.reader import TABLE, WORDS
 from nearsay.collection.store.store import Store
 from nearsay.core.notebook_progress import shown_progress
-from nearsay.describe.texts.text_descriptions import WORDS
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
 from nearsay.posterior.choice.row_groups import are_automatic
@@ -159,9 +158,9 @@ def index_source(
         named = replace(collection.store.remembered, path=Path(os.path.realpath(path)))
         with collection:
             if source.encoder is not None:
-                collection.store.keep(KIND, partial(write_encoder, source.encoder), who=who)
+                collection.store.keep_object(TABLE, source.encoder, who=who)
             if of_texts is not None and of_texts.words is not None:
-                collection.store.keep(WORDS, of_texts.write)
+                collection.store.keep_object(WORDS, of_texts.words)
             _add(collection, rows, confirmed, who)
             learned = _learned(collection, on_learning) if learn and confirmed else None
         move_cache(unfinished, part)

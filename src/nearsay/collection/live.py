@@ -19,7 +19,7 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.ingest.image_description import NUMBERS, SETTING
-from nearsay.collection.ingest.table_encoding import StoredTable, stored_encoder
+from nearsay.collection.ingest.table_encoding import StoredTable
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
@@ -38,6 +38,7 @@ from nearsay.collection.state.suggest.suggestions import (
     near_duplicates,
 )
 from nearsay.collection.store.events import Event
+from nearsay.collection.store.reader import TABLE
 from nearsay.collection.store.store import Store
 from nearsay.collection.store.validate_items import checked_edges, checked_ids, checked_vectors, checked_words
 from nearsay.encode.table_columns import is_data_frame
@@ -200,7 +201,7 @@ class LiveCollection:
     @cached_property
     def table(self) -> StoredTable | None:
         """How rows are encoded and compared, where the items are rows of a table with words or gaps."""
-        encoder = stored_encoder(self.store)
+        encoder = self.store.kept_object(TABLE)
         return None if encoder is None else StoredTable(encoder)
 
     @property

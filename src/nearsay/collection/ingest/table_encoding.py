@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nearsay.collection.ingest.batches import RawRows, Reader
 from nearsay.collection.ingest.table_sources import TableReader
-from nearsay.collection.store.reader import ReadableStore
 from nearsay.collection.store.validate_items import LARGEST
-from nearsay.data.saved import saved_objects
 from nearsay.data.tables.columns import COMPARED, KEPT, PART_NAMES
 from nearsay.data.tables.text_format import is_missing
 from nearsay.encode.comparisons import comparison
@@ -29,8 +26,6 @@ from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError, closest
 from nearsay.taxonomy.edges import few
 
-KIND = "table"  # of what is kept with the collection
-FILE = "table.nearsay"
 NAMES_SHOWN = 6
 
 
@@ -198,23 +193,6 @@ def report_of(encoder: TableEncoder) -> list[str]:
         sentences.append(f"{cells}: no row is dropped; a gap counts as evidence of its own")
     sentences += [f"column {name!r} is left out: it {why}" for name, why in encoder.dropped_.items()]
     return sentences
-
-
-# ------------------------------------------------------------------ with a collection
-
-
-def write_encoder(encoder: TableEncoder, folder: Path) -> None:
-    """Put the encoder into a folder, as arrays and JSON."""
-    saved_objects.save(encoder, folder / FILE)
-
-
-def stored_encoder(store: ReadableStore) -> TableEncoder | None:
-    """The encoder that a collection was made with; None where its rows are numbers."""
-    kept = store.latest_kept(KIND)
-    if kept is None:
-        return None
-    encoder: TableEncoder = saved_objects.load(kept[1] / FILE, expect="TableEncoder")
-    return encoder
 
 
 class StoredTable:

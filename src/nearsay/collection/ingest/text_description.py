@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from nearsay.collection.ingest.image_description import check_probes, sketch_of
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.store import Store
 from nearsay.core.arrays import row_blocks
-from nearsay.data.saved import saved_objects
 from nearsay.describe.texts.sentence_encoder import COLUMNS, SHA256, SentenceEncoder
 from nearsay.describe.texts.text_descriptions import SENTENCES, TEXT_DESCRIPTORS, WORDS, encoded
 from nearsay.describe.texts.text_descriptor import TextDescriptor
@@ -30,7 +28,6 @@ from nearsay.describe.texts.word_vectors import WordVectors
 from nearsay.errors import InputError, unknown_name
 
 TEXTS = "texts"
-FILE = "words.nearsay"
 TEXTS_AT_ONCE = 512
 PROBE = "Please tell me how many dollars are on my card, and whether 3 of them could be sent home on Monday."
 
@@ -97,10 +94,6 @@ class TextDescription:
         """The vocabulary, if there is one."""
         return next((each for each in self.descriptors if isinstance(each, WordVectors)), None)
 
-    def write(self, folder: Path) -> None:
-        """Put the vocabulary into a folder."""
-        saved_objects.save(self.words, folder / FILE)
-
     def to_settings(self) -> dict[str, Any]:
         """What is recorded with a collection, in plain values."""
         probes, ends = encoded([PROBE], self.descriptors)
@@ -151,13 +144,12 @@ class CachedEncoder:
 
 
 def _kept_words(store: Store) -> WordVectors:
-    kept = store.latest_kept(WORDS)
-    if kept is None:
+    words: WordVectors | None = store.kept_object(WORDS)
+    if words is None:
         raise InputError(
             "The vocabulary of this collection is missing: the event that kept it was undone. Undo that undo, or index"
             " again."
         )
-    words: WordVectors = saved_objects.load(kept[1] / FILE, expect="WordVectors")
     return words
 
 

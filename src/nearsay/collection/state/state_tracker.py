@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.table_encoding import stored_encoder
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, TextViews
 from nearsay.collection.state.learn_unlabeled import learned_unlabeled
@@ -24,9 +23,11 @@ from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters
 from nearsay.collection.state.row_groups import GROUP_BY, NO_ROWS, groups_by_detail, with_validation
 from nearsay.collection.state.suggest.item_groups import n_groups
+from nearsay.collection.store.reader import TABLE
 from nearsay.collection.store.store import Store
 from nearsay.core.cancellation import stoppable
 from nearsay.core.growing_array import GrowingArray
+from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
@@ -367,7 +368,7 @@ class StateTracker:
 
     def _blocks(self) -> tuple[tuple[int, int], ...]:
         """The columns that stand for one column of the table, where the items are rows of one with words or gaps."""
-        encoder = stored_encoder(self.store)
+        encoder: TableEncoder | None = self.store.kept_object(TABLE)
         return () if encoder is None else encoder.blocks_
 
     def n_voters(self) -> int:

@@ -32,9 +32,13 @@ from nearsay.collection.store.stored_values import (
     not_as_written,
 )
 from nearsay.collection.store.user_decisions import UserDecisions
+from nearsay.data.saved import saved_objects
 from nearsay.errors import InputError, StorageError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
+# Of the objects that are kept: how rows of a table are encoded, and the words of texts.
+TABLE, WORDS = "table", "words"
+KEPT_CLASS = {TABLE: "TableEncoder", WORDS: "WordVectors"}
 # One end at a time: for both at once, SQLite would read the table.
 ROW_NUMBERS = """
 SELECT (SELECT min(row) FROM items), (SELECT max(row) FROM items), (SELECT min(row) FROM tail),
@@ -244,6 +248,11 @@ class ReadableStore:
             if folder.file(name) is None:
                 raise StorageError(f"The file {folder.path / name} is missing. Learn again: it is made from the items.")
         return latest[0], self.path / learned_files.FOLDER / latest[1]["folder"]
+
+    def kept_object(self, kind: str) -> Any:
+        """The object that ``Store.keep_object`` kept last, a class of this kind; None where there is none."""
+        kept = self.latest_kept(kind)
+        return None if kept is None else saved_objects.load(kept[1] / f"{kind}.nearsay", expect=KEPT_CLASS[kind])
 
     def backup(self, to: str | os.PathLike[str]) -> None:
         """Copy the collection as it is into a new folder, checking every file; also while it is written to."""

@@ -50,6 +50,7 @@ from nearsay.collection.store.validate_items import (
     checked_words,
 )
 from nearsay.core.settings import check_whole
+from nearsay.data.saved import saved_objects
 from nearsay.errors import InputError, StorageError
 from nearsay.taxonomy.edges import few
 
@@ -298,6 +299,10 @@ class Store(ReadableStore):
             state = learned_files.write_kept(self.folder, kind, self.version + 1, write)
             with self._database.transaction():
                 return self._append("keep", by, who, [], {}, {"keep": state})
+
+    def keep_object(self, kind: str, thing: Any, *, who: str = "") -> int:
+        """Keep a fitted object of nearsay's, which ``kept_object`` gives back."""
+        return self.keep(kind, lambda folder: saved_objects.save(thing, folder / f"{kind}.nearsay"), who=who)
 
     # ------------------------------------------------------------ changes of the files only
 
