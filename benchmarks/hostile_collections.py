@@ -84,7 +84,7 @@ def make_collection(folder: Path) -> Path:
         Image.fromarray(np.clip(color + noise, 0, 255).astype(np.uint8)).save(photos / f"i{number}.png")
     (folder / "new").mkdir()
     shutil.copy(photos / "i3.png", folder / "new" / "a.png")
-    description = Description.choose(["rgb"])
+    description = Description.choose(["thumbnail"])
     names = [f"i{number}.png" for number in range(24)]
     X, _ = description([photos / name for name in names])
     path = folder / "shades.nearsay"

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -17,8 +15,6 @@ import pytest
 from nearsay.collection import LiveCollection
 from nearsay.collection.doctor import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup, checkup
 from nearsay.collection.store.database import NAME
-from nearsay.collection.store.files.folder import Folder
-from nearsay.collection.store.files.writer_lock import holder_of
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
@@ -123,6 +119,11 @@ def test_answers_that_differ_are_a_fault(path):
         ("UPDATE shards SET sha256 = 'x'", "checksum does not match", RESTORE_ROWS),
         ("DROP TABLE tail", "tables or triggers are not as nearsay makes them ('tail')", RESTORE),
         ("UPDATE items SET row = 4711 WHERE row = 3", "Items have row numbers 4, 4711", RESTORE),
+        ("UPDATE items SET alive = 1 WHERE id = 'gone'", "not what the log adds up to, in row 29", RESTORE),
+        ("DELETE FROM items WHERE id = 'gone'", "not what the log adds up to, in row 29", RESTORE),
+        ("UPDATE tail SET vector = zeroblob(7) WHERE row = 27", "does not have 2 values", RESTORE),
+        ("DELETE FROM tail WHERE row = 27", "30 items, but vectors for 29", RESTORE),
+        ("DELETE FROM shards", "30 items, but vectors for 4", RESTORE),
     ],
 )
 def test_damage_in_the_database_comes_with_what_to_do(path, change, what, advice):
@@ -178,19 +179,6 @@ def test_a_collection_where_nothing_is_learned_is_not_changed(tmp_path):
 def test_what_is_no_collection_is_an_error_not_a_fault(tmp_path):
     with pytest.raises(InputError, match="not a collection"):
         checkup(tmp_path)
-
-
-def test_a_process_that_is_gone_holds_nothing(path):
-    folder = Folder.open(path)
-    with LiveCollection.open(path):
-        assert holder_of(folder).startswith(f"process {os.getpid()}")
-    assert holder_of(folder) is None
-    script = f"from nearsay.collection import Store; s = Store.open({str(path)!r}); import os; os._exit(1)"
-    subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False
-    )
-    assert (path / "writer.lock").read_text() != ""
-    assert holder_of(folder) is None
 
 
 def test_sqlite_versions_are_told_apart():

@@ -25,6 +25,7 @@ from nearsay.collection.state.row_groups import GROUP_BY, NO_ROWS, groups_by_det
 from nearsay.collection.state.suggest.item_groups import n_groups
 from nearsay.collection.store.reader import TABLE
 from nearsay.collection.store.store import Store
+from nearsay.collection.store.stored_values import not_as_written
 from nearsay.core.cancellation import stoppable
 from nearsay.core.growing_array import GrowingArray
 from nearsay.encode.table_encoder import TableEncoder
@@ -127,6 +128,8 @@ class StateTracker:
         if self._X is None:
             alive = (self.items if self._items is None else self._items).alive
             X = _joined(self.store.blocks(), self.store.n_columns)[: len(alive)]
+            if len(X) < len(alive):
+                raise not_as_written("the vectors", f"there are {len(X):,} for {len(alive):,} items")
             self._blank = np.flatnonzero(~alive)
             if len(self._blank):
                 X = X if X.flags.writeable else X.copy()
