@@ -20,9 +20,10 @@ from tests.cli.test_commands import run, write
 HALVES = True
 
 IRIS = load_iris()
-LABELS = IRIS.target_names[IRIS.target].tolist()
+X, TARGET = IRIS.data[::2], IRIS.target[::2]
+LABELS = IRIS.target_names[TARGET].tolist()
 IDS = [f"iris {row}" for row in range(len(LABELS))]
-WORDS = [[["small"], ["small", "wide"], ["wide"]][target] for target in IRIS.target]
+WORDS = [[["small"], ["small", "wide"], ["wide"]][target] for target in TARGET]
 GROUPS = {"sepal": (0, 2), "petal": (2, 4)}
 VOTES = {"posterior": "weighted", "n_neighbors": 3}  # no views, where others learned them
 HUGE = [1e31, -1e37, 1e37, 3e38, 1e300, np.inf, np.nan]
@@ -32,7 +33,7 @@ HUGE = [1e31, -1e37, 1e37, 3e38, 1e300, np.inf, np.nan]
 def iris(tmp_path):
     """Three classes of flowers."""
     with LiveCollection.create(tmp_path / "iris", 4) as collection:
-        collection.add(IDS, IRIS.data, LABELS)
+        collection.add(IDS, X, LABELS)
         yield collection
 
 
@@ -44,8 +45,8 @@ def row_of(value: float, dtype: object = np.float64) -> np.ndarray:
 
 def use(collection: LiveCollection, unit: float = 1.0) -> None:
     """Ask and change a collection in every way, and compare it with what is on disk; at last with votes alone."""
-    Q = IRIS.data[::25] * unit
-    right = [LABELS[row] for row in range(0, len(LABELS), 25)]
+    Q = X[2::12] * unit
+    right = [LABELS[row] for row in range(2, len(LABELS), 12)]
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert [answer.label for answer in collection.label(Q)] == right
@@ -69,12 +70,12 @@ def use(collection: LiveCollection, unit: float = 1.0) -> None:
 
 
 def test_a_row_with_a_huge_number_is_refused_by_name_and_leaves_no_trace(iris):
-    for prepare in (iris.items.voting, iris.learn, lambda: iris.label(IRIS.data[:1])):
+    for prepare in (iris.items.voting, iris.learn, lambda: iris.label(X[:1])):
         prepare()
         before = iris.version, iris.store.n_rows
         for label, value, dtype in itertools.product(("setosa", None), HUGE, (np.float32, np.float64)):
             with pytest.raises(InputError, match=r"'huge'.*column 1"):
-                iris.add(["fine", "huge"], np.vstack([IRIS.data[:1], row_of(value, dtype)]), [label, label])
+                iris.add(["fine", "huge"], np.vstack([X[:1], row_of(value, dtype)]), [label, label])
             with pytest.raises(InputError, match=r"'huge'.*column 1"):
                 iris.store.add(["huge"], row_of(value, dtype), [label])
         assert (iris.version, iris.store.n_rows) == before
@@ -92,13 +93,13 @@ def test_the_largest_number_is_taken_and_the_next_is_not(tmp_path):
 def test_a_row_that_a_learned_view_cannot_hold_is_refused_by_name(tmp_path, groups, opened):
     """In millionths of a unit spread is small, so learned views multiply: 1e28 is beyond float32 there."""
     with LiveCollection.create(tmp_path / "c", 4, feature_groups=groups) as collection:
-        collection.add(IDS, IRIS.data * 1e-12, LABELS)
+        collection.add(IDS, X * 1e-12, LABELS)
         collection.learn()
         if not opened:
             collection.close()
             collection = LiveCollection.open(tmp_path / "c")
         else:
-            collection.label(IRIS.data[:1])
+            collection.label(X[:1])
         before = collection.version
         with pytest.raises(InputError, match=r"'huge'.*too far from all other items"):
             collection.add(["huge"], row_of(1e28), ["setosa"])
@@ -107,15 +108,14 @@ def test_a_row_that_a_learned_view_cannot_hold_is_refused_by_name(tmp_path, grou
         collection.close()
 
 
-@pytest.mark.parametrize("value", ["1e31", "1e300"])
-def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkeypatch, value):
+def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [[id, *row, label] for id, row, label in zip(IDS, IRIS.data.tolist(), LABELS, strict=True)]
-    head, huge = ["id", "a", "b", "c", "d", "species"], ["huge", 1, value, 1, 1, "setosa"]
+    lines = [[id, *row, label] for id, row, label in zip(IDS, X.tolist(), LABELS, strict=True)]
+    head, huge = ["id", "a", "b", "c", "d", "species"], ["huge", 1, "1e31", 1, 1, "setosa"]
     write("iris.csv", [head, *lines, huge])
     made = run("index", "iris.csv", "-o", "iris.nearsay")
     assert made.exit_code == 1
-    assert "line 152 ('huge'): column 'b' holds" in made.stderr
+    assert f"line {len(X) + 2} ('huge'): column 'b' holds" in made.stderr
     write("more.csv", [head, huge, ["fine", 5, 3, 1, 0.2, "setosa"]])
     added = run("index", "more.csv", "-o", "iris.nearsay", "--add")
     assert added.exit_code == 1
@@ -131,7 +131,7 @@ def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkey
 def test_a_table_with_a_row_that_learned_views_cannot_hold_is_added_without_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     head = ["id", "a", "b", "c", "d", "species"]
-    lines = [[id, *row, label] for id, row, label in zip(IDS, (IRIS.data * 1e-12).tolist(), LABELS, strict=True)]
+    lines = [[id, *row, label] for id, row, label in zip(IDS, (X * 1e-12).tolist(), LABELS, strict=True)]
     write("iris.csv", [head, *lines])
     assert run("index", "iris.csv", "-o", "iris.nearsay").exit_code == 0
     write("more.csv", [head, ["huge", 1, 1e28, 1, 1, "setosa"], ["fine", 5e-12, 3e-12, 1e-12, 2e-13, "setosa"]])
@@ -156,22 +156,22 @@ def test_a_table_with_a_row_that_learned_views_cannot_hold_is_added_without_it(t
 def test_rows_taken_before_anything_was_learned_never_stop_learning(tmp_path, label, groups):
     """Views are learned without the past case that they map: among rows of 1e-12 one of 1e30 is beyond float32."""
     with LiveCollection.create(tmp_path / "c", 4, feature_groups=groups) as collection:
-        collection.add(IDS, IRIS.data * 1e-12, LABELS, WORDS)
+        collection.add(IDS, X * 1e-12, LABELS, WORDS)
         collection.add(["huge"], row_of(1e30), [label], [["small"]])
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             collection.learn()
-            collection.label(IRIS.data[:3] * 1e-12)
+            collection.label(X[:3] * 1e-12)
             collection.label(row_of(1e30))
             collection.label_items(["huge", IDS[0]])
             for ask in (collection.likely_mistakes, collection.label_next, collection.near_duplicates):
                 ask()
             collection.relabel(["huge"], ["virginica"])
-            collection.label(IRIS.data[:3] * 1e-12)
+            collection.label(X[:3] * 1e-12)
             collection.relabel(["huge"], [None])
         collection.forget(["huge"])
         collection.learn()
-        assert collection.label(IRIS.data[:1] * 1e-12)[0].label == "setosa"
+        assert collection.label(X[:1] * 1e-12)[0].label == "setosa"
         collection.undo()
         collection.undo(collection.version)
         collection.learn()
@@ -179,21 +179,21 @@ def test_rows_taken_before_anything_was_learned_never_stop_learning(tmp_path, la
 
 
 def test_a_classifier_of_float32_rows_learns_from_one_that_is_far_from_all_others():
-    X = np.vstack([IRIS.data * 1e-12, row_of(3e38)]).astype(np.float32)
+    rows = np.vstack([X * 1e-12, row_of(3e38)]).astype(np.float32)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        classifier = ns.NeighborClassifier().fit(X, [*LABELS, "setosa"])
-        p = classifier.predict_proba(np.vstack([X[:5], row_of(-3e38).astype(np.float32)]))
+        classifier = ns.NeighborClassifier().fit(rows, [*LABELS, "setosa"])
+        p = classifier.predict_proba(np.vstack([rows[:5], row_of(-3e38).astype(np.float32)]))
     assert np.isfinite(p).all()
 
 
 def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers(tmp_path, monkeypatch):
     with LiveCollection.create(tmp_path / "c", 4) as collection:
         monkeypatch.setattr("nearsay.collection.store.validate_items.LARGEST", np.inf)
-        collection.store.add([*IDS, "huge"], np.vstack([IRIS.data, row_of(3e38)]), [*LABELS, "setosa"])
+        collection.store.add([*IDS, "huge"], np.vstack([X, row_of(3e38)]), [*LABELS, "setosa"])
         monkeypatch.undo()
         collection.learn()
-        collection.label(IRIS.data[:3])
+        collection.label(X[:3])
         collection.forget(["huge"])
         collection.learn()
         use(collection)
@@ -210,21 +210,21 @@ def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, 
         raise MemoryError("no memory for this")
 
     changes = [
-        lambda: iris.add(["new"], IRIS.data[:1], ["virginica"]),
+        lambda: iris.add(["new"], X[:1], ["virginica"]),
         lambda: iris.relabel(IDS[5:6], ["virginica"]),
         iris.undo,
         lambda: iris.forget(IDS[5:6]),
     ]
     for change in changes:
-        iris.label(IRIS.data[:1])
+        iris.label(X[:1])
         iris.likely_mistakes()
         with monkeypatch.context() as broken:
             broken.setattr(*at, fail)
             event = change()
         assert event == iris.version == iris.items.version
         with LiveCollection.open(iris.store.path, read_only=True) as fresh:
-            assert [answer.to_dict() for answer in fresh.label(IRIS.data[:9])] == [
-                answer.to_dict() for answer in iris.label(IRIS.data[:9])
+            assert [answer.to_dict() for answer in fresh.label(X[:9])] == [
+                answer.to_dict() for answer in iris.label(X[:9])
             ]
             assert fresh.likely_mistakes() == iris.likely_mistakes()
     use(iris)
@@ -232,7 +232,7 @@ def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, 
 
 def test_an_interrupt_while_a_change_is_seen_leaves_nothing_half_done(iris, monkeypatch):
     iris.learn(**VOTES)
-    iris.label(IRIS.data[:1])
+    iris.label(X[:1])
 
     def interrupt(*given: object) -> None:
         raise KeyboardInterrupt
@@ -240,7 +240,7 @@ def test_an_interrupt_while_a_change_is_seen_leaves_nothing_half_done(iris, monk
     with monkeypatch.context() as broken:
         broken.setattr(LiveViews, "changed", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            iris.add(["new"], IRIS.data[:1], ["virginica"])
+            iris.add(["new"], X[:1], ["virginica"])
     assert "new" in iris.items.row_of
     use(iris)
 
@@ -263,7 +263,7 @@ def test_forgotten_rows_are_mapped_by_no_view_and_are_as_they_were_once_they_are
 
     monkeypatch.setattr(LiveTransform, "apply", watched)
     with LiveCollection.open(iris.store.path) as collection:
-        collection.label(IRIS.data[:1])
+        collection.label(X[:1])
         collection.learn()
         collection.likely_mistakes()
         assert mapped

@@ -76,6 +76,7 @@ def test_sets_of_new_items_hold_their_labels_as_often_as_asked(tmp_path):
     Q, truth = drawn(600)
     with LiveCollection.create(tmp_path / "c", 3) as collection:
         collection.add([f"i{row}" for row in range(600)], X, labels)
+        collection.learn(posterior="pooled", n_neighbors=10)
         sizes = []
         for accuracy in (0.6, 0.8, 0.95):
             answers = collection.label(Q, accuracy=accuracy)

@@ -17,6 +17,7 @@ from nearsay.errors import InputError
 GROUPS = {"color": (0, 2), "shape": (2, 5)}
 METRICS = {"color": "manhattan", "shape": "euclidean"}
 LABELS = ["cat", "dog", "fox"]
+POOLED = {"posterior": "pooled", "n_neighbors": 3}  # every view, and nothing to choose
 
 
 def things(n_each=15):
@@ -31,6 +32,7 @@ def grouped(tmp_path):
     X, labels = things()
     collection = LiveCollection.create(tmp_path / "c", 5, feature_groups=GROUPS, metric=METRICS)
     collection.add([str(row) for row in range(len(X))], X, labels)
+    collection.learn(**POOLED)
     with collection:
         yield collection, X
 
@@ -58,7 +60,6 @@ def test_neighbors_shown_are_those_of_all_groups_together(grouped):
 
 def test_every_view_says_how_far_the_classes_are(grouped):
     collection, X = grouped
-    collection.learn(posterior="pooled", n_neighbors=3)
     assert collection.learned.views == ["all together", "color (manhattan)", "shape (euclidean)"]
     views = collection.state().views.views
     left_out = [
@@ -107,6 +108,8 @@ def test_a_group_alone_answers_as_a_collection_of_its_columns(tmp_path):
     ):
         one.add(ids, X, labels)
         other.add(ids, X[:, 2:], labels)
+        for each in (one, other):
+            each.learn(posterior="pooled")
         reply = [answer.to_dict() for answer in one.label(Q)]
         assert reply == [answer.to_dict() for answer in other.label(Q[:, 2:])]
 
@@ -128,7 +131,7 @@ def test_groups_may_be_those_of_labeled_rows(tmp_path):
     rows = ns.LabeledRows(X, labels, {"color": slice(0, 2), "shape": slice(2, 5)})
     with LiveCollection.create(tmp_path / "c", 5, feature_groups=rows.feature_groups, metric="chi2") as collection:
         collection.add([str(row) for row in range(len(X))], X, labels)
-        collection.learn(posterior="pooled")
+        collection.learn(**POOLED)
         assert collection.label(X[:1])[0].label == "cat"
         assert collection.learned.views[1:] == ["color (chi2)", "shape (chi2)"]
 
@@ -161,7 +164,7 @@ def test_rows_that_cannot_be_measured_are_refused_before_they_are_kept(tmp_path,
     X, labels = things()
     with LiveCollection.create(tmp_path / "c", 5, feature_groups=groups, metric="hellinger") as collection:
         collection.add([str(row) for row in range(len(X))], X, labels)
-        collection.label(X[:1])
+        collection.learn(**POOLED)
         version = collection.version
         for ask in (lambda: collection.add(["bad"], -X[:1], ["cat"]), lambda: collection.label(-X[:1])):
             with pytest.raises(InputError, match="negative" if groups is None else "group 'color' .* negative"):
