@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.collection.ingest.batches import Batch, Problem
-from nearsay.collection.ingest.description_cache import CachedDescribe, LazyDescribe, cache_folder, move_cache
+from nearsay.collection.ingest.description_cache import CachedDescribe, Loaded, cache_folder, move_cache
 from nearsay.collection.ingest.image_description import (
     SETTING,
     DescribedByWorkers,
@@ -127,7 +127,7 @@ def index_source(
     automatic = are_automatic(group_column)
     if group_column is not None and not automatic:
         reading = {**reading, "group_column": group_column}
-    described = LazyDescribe(partial(_new_description, of_pictures, unfinished, cluster))
+    described = CachedDescribe(partial(_new_description, of_pictures, unfinished, cluster))
     source = read_source(src, describe=described, encoder=TableEncoder(), on_progress=on_progress, **reading)
     if description is not None and source.kind != (TEXTS if of_pictures is None else PICTURES):
         what = "texts" if of_pictures is None else "pictures"
@@ -257,7 +257,7 @@ def query_source(collection: LiveCollection, src: str | os.PathLike[str] | list[
         reading |= {"of_texts": True, "describe_texts": lambda texts: loaded()(texts)}
     if of_pictures:
         why = f"pictures are described by {', '.join(record['by'])}"
-        describe = LazyDescribe(partial(_recorded_description, record, collection.store), why)
+        describe = CachedDescribe(partial(_recorded_description, record, collection.store), why)
     source = read_source(src, describe=describe, encoder=collection.table_encoder, **reading)
     if source.kind != record["kind"]:
         items = {
@@ -272,16 +272,16 @@ def query_source(collection: LiveCollection, src: str | os.PathLike[str] | list[
     return source
 
 
-def _new_description(description: Description | None, unfinished: Path, cluster: Any) -> CachedDescribe:
+def _new_description(description: Description | None, unfinished: Path, cluster: Any) -> Loaded:
     chosen = description or Description.choose()
     record = chosen.to_settings()
     describe = chosen if cluster is None else DescribedByWorkers(record, cluster)
-    return CachedDescribe(describe, cache_folder(unfinished), record, chosen.why)
+    return describe, record, cache_folder(unfinished), chosen.why
 
 
-def _recorded_description(record: dict[str, Any], store: Store) -> CachedDescribe:
+def _recorded_description(record: dict[str, Any], store: Store) -> Loaded:
     description = Description.recorded(record, store.remembered.model(record))
-    return CachedDescribe(description, store.folder if os.access(store.path, os.W_OK) else None, record)
+    return description, record, store.folder if os.access(store.path, os.W_OK) else None, ""
 
 
 def _called(source: Source) -> str:
@@ -289,7 +289,7 @@ def _called(source: Source) -> str:
 
 
 def _measured(
-    source: Source, described: LazyDescribe, of_texts: TextDescription | None, metric: str | None
+    source: Source, described: CachedDescribe, of_texts: TextDescription | None, metric: str | None
 ) -> tuple[dict[str, Any], Any, Any]:
     """(the settings to record, feature groups, metric or metrics)."""
     if of_texts is not None:
@@ -300,7 +300,7 @@ def _measured(
         if groups is not None and list(groups.values()) == [(0, len(source.columns))]:
             groups = None  # one vector
         return numbers_settings(source.columns), groups, metric or "euclidean"
-    record = dict(described.cached.record)
+    record = dict(described.record)
     if len(record["by"]) == 1:
         return record, None, metric or next(iter(record["metrics"].values()))
     groups = {name: tuple(columns) for name, columns in zip(record["by"], record["columns"], strict=True)}

@@ -32,28 +32,44 @@ SCHEMA = """CREATE TABLE described
 SECONDS_TO_WAIT = 1.0
 
 
+# What describes pictures, its record, the folder of the cache or None, and why they are described so.
+Loaded = tuple[Describe, Mapping[str, Any], Folder | None, str]
+
+
 class CachedDescribe:
     """Describes pictures, unless their vectors are in the cache.
 
     Parameters
     ----------
-    describe : describes the others.
-    folder : the folder of the cache, or None for no cache.
-    record : how pictures are described; vectors of another record are not used.
-    why : why they are described so, in a sentence.
+    load : gives what describes the others, with the first picture: an encoder takes seconds.
+    why : why they are described so, in a sentence, where that is known before.
     """
 
-    def __init__(self, describe: Describe, folder: Folder | None, record: Mapping[str, Any], why: str = "") -> None:
-        self.name, self.record, self.why = getattr(describe, "name", ""), record, why
-        self._describe = describe
-        self._cache = VectorCache(folder, record)
+    def __init__(self, load: Callable[[], Loaded], why: str | None = None) -> None:
+        self._load, self._why = load, why
+
+    @cached_property
+    def _loaded(self) -> Loaded:
+        return self._load()
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """How pictures are described."""
+        return self._loaded[1]
+
+    @property
+    def why(self) -> str:
+        """Why pictures are described so."""
+        return self._loaded[3] if self._why is None else self._why
 
     def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
         """A row for each picture that could be described, and those that could not."""
+        describe, record, folder, _ = self._loaded
+        cache = VectorCache(folder, record)
         contents = [content_hash(path) if path.is_file() else "" for path in paths]
-        known = self._cache.known(contents)
+        known = cache.known(contents)
         new = [path for path, content in zip(paths, contents, strict=True) if content not in known]
-        X, skipped = self._describe(new) if new else (np.empty((0, 0), np.float32), [])
+        X, skipped = describe(new) if new else (np.empty((0, 0), np.float32), [])
         gone = {Path(each.path) for each in skipped}
         fresh = iter(X)
         rows, added = [], {}
@@ -63,7 +79,7 @@ class CachedDescribe:
             elif path not in gone:
                 rows.append(next(fresh))
                 added[content] = rows[-1]
-        self._cache.keep(added)
+        cache.keep(added)
         return (np.stack(rows) if rows else np.empty((0, 0), np.float32)), list(skipped)
 
 
@@ -131,32 +147,6 @@ class VectorCache:
             if not isinstance(error, sqlite3.OperationalError):
                 with suppress(OSError):
                     folder.remove(NAME)
-
-
-class LazyDescribe:
-    """Describes pictures by a description that is loaded with the first one: an encoder takes seconds.
-
-    Parameters
-    ----------
-    load : loads the description.
-    why : why pictures are described so, in a sentence; None takes that of the description.
-    """
-
-    def __init__(self, load: Callable[[], CachedDescribe], why: str | None = None) -> None:
-        self._load, self._why = load, why
-
-    @cached_property
-    def cached(self) -> CachedDescribe:
-        """The description."""
-        return self._load()
-
-    @property
-    def why(self) -> str:
-        """Why pictures are described so."""
-        return self.cached.why if self._why is None else self._why
-
-    def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
-        return self.cached(paths)
 
 
 def _is_usable(folder: Folder, *, may_be_missing: bool) -> bool:

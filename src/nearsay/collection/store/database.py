@@ -65,6 +65,14 @@ CREATE TABLE shards (first INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, file TE
 """
 
 
+def no_collection(path: Path) -> InputError:
+    """The error for a folder without a database."""
+    return InputError(
+        f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
+        " LiveCollection.create."
+    )
+
+
 class database_errors:
     """Turns errors of SQLite into StorageError with advice."""
 
@@ -121,10 +129,7 @@ class Database:
         """
         file = folder.path / NAME
         if not folder.watches(NAME) and not folder.watch(NAME):
-            raise InputError(
-                f"{folder.path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
-                " LiveCollection.create."
-            )
+            raise no_collection(folder.path)
         folder.file(NAME + LOG)
         folder.file(NAME + LOG_INDEX)
         if folder.stat(NAME + JOURNAL) is not None:

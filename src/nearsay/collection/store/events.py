@@ -126,17 +126,8 @@ def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple
     return page
 
 
-def rows_changed(database: Database, after: int) -> set[int]:
-    """Numbers of the rows that events after a number are about."""
-    return set(_rows(database, "number > ?", after))
-
-
-def rows_added_by_machines(database: Database) -> list[int]:
-    """Rows that came with a machine's label, in order."""
-    return _rows(database, "kind = 'add' AND by = 'machine'")
-
-
-def _rows(database: Database, which: str, *values: int) -> list[int]:
+def rows_of_events(database: Database, which: str, *values: int) -> list[int]:
+    """Numbers of the rows that some events are about, event by event; ``which`` is a condition of SQL."""
     events = database.all(f"SELECT number, rows FROM events WHERE {which} ORDER BY number", values)
     return [row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))]
 

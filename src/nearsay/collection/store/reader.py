@@ -15,9 +15,8 @@ from nearsay.collection.store.database import Database
 from nearsay.collection.store.events import (
     Event,
     read_events,
-    rows_added_by_machines,
-    rows_changed,
     rows_confirmed_again,
+    rows_of_events,
     undone_events,
 )
 from nearsay.collection.store.files.folder import Folder
@@ -224,7 +223,7 @@ class ReadableStore:
 
     def rows_changed(self, after: int) -> set[int]:
         """Numbers of the rows that events behind ``after`` are about."""
-        return rows_changed(self._database, after)
+        return set(rows_of_events(self._database, "number > ?", after))
 
     def undone(self) -> dict[int, int]:
         """The events that are taken back at present, and by which undo."""
@@ -236,7 +235,7 @@ class ReadableStore:
 
     def rows_added_by_machines(self) -> list[int]:
         """Rows that came with a machine's label, in order."""
-        return rows_added_by_machines(self._database)
+        return rows_of_events(self._database, "kind = 'add' AND by = 'machine'")
 
     def latest_kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""

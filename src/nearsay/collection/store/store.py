@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from nearsay.collection.store import learned_files, shard_files
 from nearsay.collection.store.backup import check_new_folder, new_folder
-from nearsay.collection.store.database import NAME, Database
+from nearsay.collection.store.database import NAME, Database, no_collection
 from nearsay.collection.store.events import Event, append_event
 from nearsay.collection.store.files.durable_files import storage_errors
 from nearsay.collection.store.files.folder import Folder
@@ -385,17 +385,14 @@ class Store(ReadableStore):
                 f"This cannot be undone: the taxonomy would lack labels that items have: {few(missing)}. Set one"
                 " that has them first, or give these items other labels."
             )
-        self.check_labels(missing)
+        raise _not_nodes(missing)
 
     def check_labels(self, labels: Iterable[str | None]) -> None:
         """Refuse labels that are not in the taxonomy."""
         stored = self._stored_taxonomy()
         missing = sorted({label for label in labels if label is not None} - stored.nodes)
         if missing and stored.edges is not None:
-            raise InputError(
-                f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"
-                " its nodes as labels, or set another taxonomy with set_taxonomy."
-            )
+            raise _not_nodes(missing)
 
     def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
         try:
@@ -440,17 +437,21 @@ def _usable(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def _not_nodes(missing: list[str]) -> InputError:
+    return InputError(
+        f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"
+        " its nodes as labels, or set another taxonomy with set_taxonomy."
+    )
+
+
 def opened_folder(path: Path) -> Folder:
     """The folder of a collection, open; an error says that there is none."""
     try:
         folder = Folder.open(path)
-    except (FileNotFoundError, NotADirectoryError):
-        folder = None
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise no_collection(path) from error
     except OSError as error:
         raise StorageError(f"Cannot open the collection {path}: {error.strerror}.") from error
-    if folder is None or not folder.watch(NAME):
-        raise InputError(
-            f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
-            " LiveCollection.create."
-        )
+    if not folder.watch(NAME):
+        raise no_collection(path)
     return folder
