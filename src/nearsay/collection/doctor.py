@@ -23,7 +23,7 @@ from nearsay.collection.store import learned_files, shard_files
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.files.folder import DATABASE, LOG, LOG_INDEX, Folder
 from nearsay.collection.store.files.writer_lock import holder_of
-from nearsay.collection.store.integrity import entry_faults, unnamed_files
+from nearsay.collection.store.integrity import entry_faults
 from nearsay.collection.store.reader import ReadableStore
 from nearsay.collection.store.store import Store
 from nearsay.errors import InputError, NearsayError, StorageError
@@ -198,7 +198,7 @@ def _check_collection(collection: LiveCollection, *, newly_opened: bool) -> Chec
     except (NearsayError, OSError, ValueError, KeyError) as error:
         if not faults:  # otherwise that is why
             faults.append(Fault(f"The collection cannot answer: {error}", LEARN))
-    left = [] if faults else unnamed_files(store._database, store.folder)
+    left = [] if faults else store.left_behind()
     return Checkup(
         str(store.path),
         faults,
@@ -224,7 +224,7 @@ def advice_on(fault: str) -> str:
 def _counts(collection: LiveCollection) -> dict[str, int]:
     items, voting = collection.store.items(), collection.items.voting()
     alive, labeled = items.alive, np.array([label is not None for label in items.labels], np.bool_)
-    sealed = collection.store._shards.sealed()
+    sealed = collection.store.sealed()
     counts: dict[str, Any] = {
         "rows": len(alive),
         "items": np.count_nonzero(alive),

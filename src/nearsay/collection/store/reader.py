@@ -21,7 +21,7 @@ from nearsay.collection.store.events import (
 )
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.items import CHANGING, Items, columns_of, items_at
-from nearsay.collection.store.shard_files import Shards
+from nearsay.collection.store.shard_files import ShardFile, Shards
 from nearsay.collection.store.stored_values import (
     check_column,
     check_n_columns,
@@ -274,6 +274,14 @@ class ReadableStore:
     def damage(self) -> list[str]:
         """The same without leftover files, which are harmless, and which the next writer removes."""
         return integrity.find_damage(self._database, self._shards, self.folder)
+
+    def left_behind(self) -> list[tuple[Folder, str]]:
+        """Leftover files, each with its folder."""
+        return integrity.unnamed_files(self._database, self.folder)
+
+    def sealed(self) -> list[ShardFile]:
+        """The files of sealed vectors, first rows first."""
+        return self._shards.sealed()
 
     @property
     def format(self) -> int:
