@@ -269,48 +269,43 @@ def _plain(value: Any) -> Any:
     return value
 
 
+# What the columns of a Parquet file hold: a type, a list of one, a map to numbers, or fields of a dict with theirs.
+RECORD = {"cases": int, "right": int, "low": float, "high": float}
+WIDER = {"node": str, "node_path": [str], "node_probability": float, "node_word": str}
+HEDGE = {
+    "accuracy": float, "node": str, "node_word": str, "node_path": [str], "set": [str], "set_probability": float,
+    "set_nodes": [str], "node_probability": float, "node_record": RECORD, "wider": WIDER,
+}  # fmt: skip
+HELD: dict[str, Any] = {
+    **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text", "item_text", "models"), str),
+    **dict.fromkeys(("probability", "node_probability", "set_probability", "novelty"), float),
+    **{key: [str] for key in ("set", "set_nodes", "node_path", "compared")},
+    **dict.fromkeys(("record", "node_record"), RECORD),
+    "wider": WIDER,
+    "probabilities": {str: float},
+    "keywords": [{"word": str, "score": float}],
+    "neighbors": [{"id": str, "label": str, "distance": float, "weight": float, "text": str}],
+    "hedges": [HEDGE],
+    "tree": [{"node": str, "word": str, "parent": str, "depth": int, "probability": float}],
+    "version": int,
+}
+
+
 def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     pyarrow: Any = require("pyarrow", "parquet")
     parquet: Any = require("pyarrow.parquet", "parquet")
-    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    neighbor = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number, "text": text})
-    word = pyarrow.struct({"word": text, "score": number})
-    record = pyarrow.struct({"cases": whole, "right": whole, "low": number, "high": number})
-    wider = pyarrow.struct(
-        {"node": text, "node_path": pyarrow.list_(text), "node_probability": number, "node_word": text}
-    )
-    hedge = pyarrow.struct(
-        {
-            "accuracy": number,
-            **dict.fromkeys(("node", "node_word"), text),
-            "node_path": pyarrow.list_(text),
-            "set": pyarrow.list_(text),
-            "set_probability": number,
-            "set_nodes": pyarrow.list_(text),
-            "node_probability": number,
-            "node_record": record,
-            "wider": wider,
-        }
-    )
-    node = pyarrow.struct({**dict.fromkeys(("node", "word", "parent"), text), "depth": whole, "probability": number})
-    kinds = {
-        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text", "item_text", "models"), text),
-        **dict.fromkeys(("probability", "node_probability", "novelty"), number),
-        **dict.fromkeys(("set", "set_nodes", "node_path", "compared"), pyarrow.list_(text)),
-        **dict.fromkeys(("record", "node_record"), record),
-        "wider": wider,
-        "set_probability": number,
-        "probabilities": pyarrow.map_(text, number),
-        "keywords": pyarrow.list_(word),
-        "neighbors": pyarrow.list_(neighbor),
-        "hedges": pyarrow.list_(hedge),
-        "tree": pyarrow.list_(node),
-        "version": whole,
-    }
-    schema = pyarrow.schema([(name, kinds[name]) for name in Answer("").to_dict()])
-    rows = [
-        {**neighbor, "probabilities": [*neighbor["probabilities"].items()]} for neighbor in map(Answer.to_dict, answers)
-    ]
+
+    def kind_of(held: Any) -> Any:
+        if isinstance(held, list):
+            return pyarrow.list_(kind_of(held[0]))
+        if str in (held if isinstance(held, dict) else ()):
+            return pyarrow.map_(kind_of(str), kind_of(held[str]))
+        if isinstance(held, dict):
+            return pyarrow.struct({name: kind_of(each) for name, each in held.items()})
+        return {str: pyarrow.string(), float: pyarrow.float64(), int: pyarrow.int64()}[held]
+
+    schema = pyarrow.schema([(name, kind_of(HELD[name])) for name in Answer("").to_dict()])
+    rows = [{**row, "probabilities": [*row["probabilities"].items()]} for row in map(Answer.to_dict, answers)]
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
 
 
