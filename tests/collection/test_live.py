@@ -316,6 +316,7 @@ def test_hedged_answers_go_by_the_taxonomy(tmp_path):
     X = rng.normal(size=(160, 2)) + centers[truth]
     with LiveCollection.create(tmp_path / "c", n_columns=2, taxonomy=EDGES) as collection:
         collection.add([str(row) for row in range(160)], X, [LABELS[c] for c in truth])
+        collection.learn(posterior="pooled", n_neighbors=5)
         between = collection.label([[0.5, 0.0]], accuracy=0.95)[0]
         assert (between.node, between.node_path) == ("animal", ["thing", "animal"])
         assert collection.label([[0.5, 0.0]], accuracy=0.1)[0].node in ("cat", "dog")
@@ -374,7 +375,7 @@ def test_a_reader_sees_what_the_writer_has_acknowledged(pets):
 def test_history_is_told_in_words_and_says_what_was_undone(tmp_path):
     X = make_pets(tmp_path / "pets")
     with LiveCollection.open(tmp_path / "pets") as collection:
-        collection.label(X[:1])
+        collection.learn(**VOTES, by="machine")
         collection.relabel(["p0", "p1"], ["lynx", None], who="ada")
         collection.set_keywords(["p0"], [["striped", "wild"]])
         collection.undo(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,23 +37,33 @@ QUERIES: dict[str, tuple[Any, ...]] = {
 PUBLIC = sorted(name for name in dir(ns.NeighborClassifier) if not name.startswith("_") and not name.endswith("_"))
 
 
-def classifier_of(folder: Path, posterior: str) -> Iterator[Any]:
-    with LiveCollection.create(folder / "iris", 4) as collection:
-        collection.add([f"iris {row}" for row in range(150)], IRIS.data, LABELS.tolist())
-        collection.relabel([f"iris {UNLABELED}"], [None])
-        collection.forget([f"iris {FORGOTTEN}"])
-        collection.learn(posterior=posterior, n_neighbors="auto" if posterior == "auto" else 5)
-        yield collection.state().classifier
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory):
+    """The folder of a collection that learned with a posterior, made when it is first needed."""
+
+    @cache
+    def made(posterior: str) -> Path:
+        path = tmp_path_factory.mktemp("made") / "iris"
+        with LiveCollection.create(path, 4) as collection:
+            collection.add([f"iris {row}" for row in range(150)], IRIS.data, LABELS.tolist())
+            collection.relabel([f"iris {UNLABELED}"], [None])
+            collection.forget([f"iris {FORGOTTEN}"])
+            collection.learn(posterior=posterior, n_neighbors="auto" if posterior == "auto" else 5)
+        return path
+
+    return made
 
 
 @pytest.fixture(scope="module", params=POSTERIORS)
-def classifier(request, tmp_path_factory):
-    yield from classifier_of(tmp_path_factory.mktemp("shared"), request.param)
+def classifier(request, folder_of):
+    with LiveCollection.open(folder_of(request.param), read_only=True) as collection:
+        yield collection.state().classifier
 
 
 @pytest.fixture(params=POSTERIORS)
-def classifier_to_change(request, tmp_path):
-    yield from classifier_of(tmp_path, request.param)
+def classifier_to_change(request, folder_of):
+    with LiveCollection.open(folder_of(request.param), read_only=True) as collection:
+        yield collection.state().classifier
 
 
 @pytest.mark.parametrize("classifier_to_change", ["auto"], indirect=True)

@@ -9,6 +9,7 @@ import pytest
 
 from nearsay.collection.indexing import index_source
 from nearsay.collection.information import collection_information
+from nearsay.collection.ingest.text_description import TextDescription
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.merging import merge_collections, restore_collection, split_collection
 from nearsay.errors import InputError, NearsayError
@@ -63,10 +64,11 @@ def test_a_merge_has_every_item_once_and_the_first_label_wins(tmp_path, seed):
 
 
 def test_texts_are_described_as_those_of_the_first(tmp_path):
-    for name, words in (("one", ["card", "weather"]), ("two", ["holiday", "beach"])):
-        lines = [f"where is my {word} {place},{word}" for word in words for place in ("today", "now", "here", "again")]
+    for name, nouns in (("one", ["card", "weather"]), ("two", ["holiday", "beach"])):
+        lines = [f"where is my {noun} {place},{noun}" for noun in nouns for place in ("today", "now", "here", "again")]
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,intent", *lines]))
-        index_source(tmp_path / f"{name}.csv", tmp_path / name, label_column="intent", learn=False)
+        words = TextDescription.choose(["words"])
+        index_source(tmp_path / f"{name}.csv", tmp_path / name, description=words, label_column="intent", learn=False)
     merge_collections(tmp_path / "one", tmp_path / "two", tmp_path / "all")
     with LiveCollection.open(tmp_path / "all", read_only=True) as merged:
         assert len(merged) == 16

@@ -11,6 +11,7 @@ import pandas
 import pytest
 
 from nearsay.collection.indexing import add_source, index_source, query_source
+from nearsay.collection.ingest.table_encoding import parsed_row
 from nearsay.collection.labeling import label_rows, label_source
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
@@ -171,3 +172,7 @@ def test_a_column_that_is_empty_at_the_top_is_not_lost(tmp_path):
         learn=False,
     )
     assert any("60 cells are missing ('late' 60)" in sentence for sentence in made.chosen)
+
+
+def test_a_cell_that_is_typed_by_name_may_hold_the_sign_between_them():
+    assert parsed_row("note=a=b, size=2", ["note", "size"]) == {"note": "a=b", "size": "2"}

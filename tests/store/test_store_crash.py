@@ -29,11 +29,16 @@ from tests.store_workload import N_EVENTS, PROTECTIONS, whole_story, work_and_te
 HERE = Path(__file__).parents[1]
 WORKLOAD = HERE / "store_workload.py"
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-A_FEW, MANY = 4, pytest.param(50, marks=pytest.mark.slow)
 
 
 # With these the workload finds its modules in a process of its own.
 PATHS = os.pathsep.join([str(HERE.parent), *filter(None, sys.path)])
+
+
+@pytest.fixture
+def n_crashes(request):
+    """Many with the slow tests, else a few."""
+    return 50 if request.config.getoption("--slow") or os.environ.get("CI") else 4
 
 
 @pytest.fixture
@@ -67,12 +72,11 @@ def processes(monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("n_rounds", [A_FEW, MANY])
-def test_a_killed_process_loses_nothing_it_acknowledged(processes, folder, n_rounds):
-    luck = random.Random(n_rounds)
+def test_a_killed_process_loses_nothing_it_acknowledged(processes, folder, n_crashes):
+    luck = random.Random(n_crashes)
     seed, path = 0, folder / "collection-0"
     notebook = whole_story(seed)
-    for number in range(n_rounds):
+    for number in range(n_crashes):
         text, telling = processes.Pipe(duplex=False)
         process = processes.Process(target=work_and_tell, args=(path, seed, telling))
         process.start()
@@ -142,13 +146,12 @@ def is_acknowledgment(disk, record):
     return record.operation == WRITE and disk.descriptors[record.descriptor] is disk.root.now.get("acknowledged")
 
 
-@pytest.mark.parametrize("n_cuts", [A_FEW * 5, MANY])
-def test_a_power_cut_loses_nothing_acknowledged(recorder, folder, n_cuts):
-    luck = random.Random(n_cuts)
-    log = recorded(recorder, folder, seed=n_cuts)
-    cuts = luck.sample(range(len(log)), n_cuts)
-    came_back = cut_and_check(log, folder, whole_story(n_cuts), cuts, luck)
-    assert len(came_back) > n_cuts / 2
+def test_a_power_cut_loses_nothing_acknowledged(recorder, folder, n_crashes):
+    luck = random.Random(n_crashes)
+    log = recorded(recorder, folder, seed=n_crashes)
+    cuts = luck.sample(range(len(log)), max(n_crashes, 20))
+    came_back = cut_and_check(log, folder, whole_story(n_crashes), cuts, luck)
+    assert len(came_back) > len(cuts) / 2
 
 
 def test_every_acknowledged_event_was_synced(recorder, folder):

@@ -87,8 +87,9 @@ def test_items_are_judged_as_a_classifier_judges_past_cases_by_choices_made_with
     X, labels = rng.normal(size=(90, 6)).astype(np.float32), rng.choice(["bolt", "nail", "saw"], 90)
     with LiveCollection.create(tmp_path / "noise", 6) as collection:
         collection.add([f"t{row}" for row in range(90)], X, labels=labels.tolist())
-        assert "without it" in evaluate(collection)["how"]
-        p = judge(left_out(collection), None).probabilities
+        items = left_out(collection)
+        assert "without it" in items.how
+        p = judge(items, None).probabilities
     assert_allclose(p, NeighborClassifier().fit(X, labels).leave_one_out_proba(), rtol=0, atol=1e-9)
 
 
