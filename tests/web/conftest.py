@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import pytest
@@ -24,47 +25,51 @@ def heaps(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def browser():
+def tab():
+    """Gives the page of a browser, with scripts or without; all tests share it, since to open one takes seconds."""
     playwright = pytest.importorskip("playwright.sync_api")
     if not CHROMIUM.exists():
         pytest.skip(f"There is no browser {CHROMIUM}.")
     with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield cache(lambda scripts: browser.new_context(java_script_enabled=scripts).new_page())
+        browser.close()
 
 
 @pytest.fixture
-def browsing(browser) -> Any:
+def browsing(tab) -> Any:
     """Serves a collection: gives a function that opens a page, and a list of all that the browser complains about."""
 
     @contextmanager
     def serve(
-        collection: Any, *, scripts: bool = True, app: Any = None
+        collection: Any, *, scripts: bool = True, app: Any = None, token: str | None = TOKEN
     ) -> Iterator[tuple[Callable[..., Any], list[str]]]:
         complaints: list[str] = []
-        contexts = []
-        with served(collection, app=app) as base:
+        page = tab(scripts)
+        page.set_default_timeout(60_000)
+        with served(collection, token, app=app) as base:
+            listeners = {
+                # The browser writes refusals to the console too.
+                "console": lambda said: "409 (Conflict)" in said.text or complaints.append(said.text),
+                "pageerror": lambda error: complaints.append(str(error)),
+                "request": lambda sent: sent.url.startswith((base, "data:")) or complaints.append(sent.url),
+                "dialog": lambda dialog: (complaints.append(dialog.message), dialog.dismiss()),
+            }
 
             def visit(path: str, width: int = 1280, color: str = "light") -> Any:
-                context = browser.new_context(
-                    viewport={"width": width, "height": 800}, color_scheme=color, java_script_enabled=scripts
-                )
-                contexts.append(context)
-                page = context.new_page()
-                page.set_default_timeout(60_000)
-                # The browser writes refusals to the console too.
-                page.on("console", lambda m: "409 (Conflict)" in m.text or complaints.append(m.text))
-                page.on("pageerror", lambda error: complaints.append(str(error)))
-                page.on("request", lambda one: one.url.startswith((base, "data:")) or complaints.append(one.url))
-                page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-                page.goto(f"{base}{path}{'&' if '?' in path else '?'}token={TOKEN}")
+                page.set_viewport_size({"width": width, "height": 800})
+                page.emulate_media(color_scheme=color)
+                page.goto(f"{base}{path}" + (f"{'&' if '?' in path else '?'}token={token}" if token else ""))
                 return page
 
+            for name, heard in listeners.items():
+                page.on(name, heard)
             try:
                 yield visit, complaints
             finally:
-                for context in contexts:
-                    context.close()
+                for name, heard in listeners.items():
+                    page.remove_listener(name, heard)
+                page.goto("about:blank")
+                page.context.clear_cookies()
 
     return serve

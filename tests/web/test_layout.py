@@ -13,11 +13,47 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
-from nearsay.web.content.map_layout import components, euclidean_form, map_of
+from nearsay.errors import InputError
+from nearsay.neighbors import neighbor_search
+from nearsay.search.exact import ExactSearch
+from nearsay.web.content import map_layout
+from nearsay.web.content.map_layout import components, euclidean_form, map_of, neighbor_layout
 from nearsay.web.content.map_layout_kernels import draw_together, push_apart
 from tests.served_collections import client_of
 
 GRID = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=2, max_size=12),
+    cut=st.integers(0, 12),
+)
+def test_components_are_the_two_widest_directions(rows, cut):
+    X = np.array(rows, float)
+    found = components([X[:cut], X[cut:]], 3).astype(float)
+    centered = X - X.mean(axis=0)
+    variances = np.linalg.svd(centered, compute_uv=False)[:2] ** 2
+    both = np.zeros(2)
+    both[: len(variances)] = variances
+    assert_allclose((found**2).sum(axis=0), both, atol=1e-3)
+    assert_allclose(found.T @ found, np.diag(both), atol=1e-3)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7])
+def test_components_of_many_columns_are_found_without_their_covariances(width):
+    X = np.random.default_rng(0).normal(size=(40, width)) * np.arange(1, width + 1)
+    found = components([X], width, most_columns=2, rows_at_once=7)
+    assert_allclose(found, components([X], width), atol=1e-4)
+    if width > 2:
+        directions = map_layout._widest(lambda: iter([X]), X.mean(axis=0), np.ones(width), 2)
+        assert (directions[np.abs(directions).argmax(axis=0), [0, 1]] > 0).all()
+
+
+def test_every_feature_group_varies_as_much_as_any_other():
+    X = np.random.default_rng(0).normal(size=(50, 4)) * [1000, 1000, 1, 1]
+    scaled = X / [1, 1, 1e-3, 1e-3]
+    one, other = components([X], 4, [(0, 2), (2, 4)]), components([scaled], 4, [(0, 2), (2, 4)])
+    assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @given(st.lists(st.integers(0, 40), max_size=5), st.sampled_from([1, 3, 8, 100]))
@@ -29,7 +65,7 @@ def test_where_blocks_end_changes_no_bit(cuts, at_once):
         assert_array_equal(one, other)
 
 
-def test_sealing_and_threads_change_no_bit(tmp_path):
+def test_forgotten_rows_have_no_place_and_sealing_and_threads_change_no_bit(tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 6))
     with LiveCollection.create(tmp_path / "c", 6) as collection:
         for start in range(0, 300, 100):
@@ -42,7 +78,10 @@ def test_sealing_and_threads_change_no_bit(tmp_path):
         collection.store.seal(min_rows=1)
         with threads(2):
             assert_array_equal(map_of(collection), open_rows)
-        assert_array_equal(np.flatnonzero(np.isnan(open_rows[:, 0])), [7, 150])
+        assert open_rows.dtype == np.float32
+        assert_array_equal(np.flatnonzero(np.isnan(open_rows).all(axis=1)), [7, 150])
+        living = np.delete(np.arange(300), [7, 150])
+        assert_allclose(open_rows[living], components([X[living]], 6), atol=1e-4)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "correlation", "hellinger"])
@@ -73,6 +112,32 @@ def test_where_a_metric_cannot_be_followed_the_page_says_so(tmp_path):
         told = client.get("/map.json").json()["seen_as"]
         assert "manhattan" in told
         assert told in client.get("/map").text
+
+
+def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same_every_time():
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.eye(12) * 5, 9, axis=0) + rng.normal(size=(108, 12))
+    neighbors = neighbor_search.leave_one_out(ExactSearch().fit(X), 8).indices
+    start = components([X], 12)
+    placed = neighbor_layout(neighbors, start, rounds=40)
+    assert_array_equal(placed, neighbor_layout(neighbors, start, rounds=40))
+
+    def kept(points):
+        found = neighbor_search.leave_one_out(ExactSearch().fit(points.astype(float)), 8).indices
+        return np.mean([np.isin(one, other).mean() for one, other in zip(found, neighbors, strict=True)])
+
+    assert kept(placed) > 1.5 * kept(start)
+
+
+def test_a_map_of_few_items_is_made_and_one_by_neighbors_of_too_many_refused(tmp_path, monkeypatch):
+    with LiveCollection.create(tmp_path / "few", 2) as collection:
+        for row in range(3):
+            collection.add([str(row)], np.zeros((1, 2)), ["a"])
+            assert all(np.isfinite(map_of(collection, name)).all() for name in map_layout.LAYOUTS)
+        monkeypatch.setattr(map_layout, "MOST_BY_NEIGHBORS", 2)
+        assert "limited to 2 items; there are 3" in client_of(collection).get("/map?layout=neighbors").text
+        with pytest.raises(InputError, match="limited to 2 items"):
+            map_of(collection, "neighbors")
 
 
 @given(st.lists(GRID, min_size=2, max_size=9), st.data())

@@ -14,6 +14,7 @@ pytest.importorskip("httpx")
 from nearsay.collection.live import LiveCollection
 from nearsay.web.content.served_collection import headline
 from tests.served_collections import as_png, client_of, shade
+from tests.web.visits import finished
 
 PAGES = (
     "/", "/ask", "/items", "/items?differs=1", "/items?below=0.5", "/map", "/map?color=groups", "/groups", "/next",
@@ -158,11 +159,7 @@ def test_what_is_stale_is_learned_again_and_answers_go_on(tmp_path):
         client = client_of(collection)
         assert None in [each["page"] for each in client.get("/ask.json").json()["todo"]]
         before = collection.learned.version
-        job = client.post("/learn.json").json()["job"]
-        for _ in range(600):
-            job = client.get(f"/jobs/{job['key']}.json").json()["job"]
-            if job["state"] in ("done", "failed"):
-                break
+        job = finished(client, client.post("/learn.json").json()["job"])
         assert job["state"] == "done", job
         assert (collection.learned.version > before, collection.learned.n_rows) == (True, 60)
 
