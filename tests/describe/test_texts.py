@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from nearsay.describe import SentenceEncoder, WordVectors, describe_texts
 from nearsay.describe.texts.sentence_encoder import check_files
 from nearsay.describe.texts.shared_words import marked_parts, quote, words_of
 from nearsay.describe.texts.text_descriptor import LONGEST_TEXT, text_fault
+from nearsay.describe.texts.word_vectors import main_directions
 from nearsay.errors import InputError, NotFitted, SavedFileError
 from tests.reference.texts import tf_idf
 from tests.saving import saved_and_opened
@@ -49,6 +51,20 @@ def test_vectors_have_length_one_and_do_not_depend_on_the_batch(texts, n_columns
     lengths = np.linalg.norm(X, axis=1)
     assert (np.isclose(lengths, 1, atol=1e-5) | (lengths == 0)).all()
     np.testing.assert_array_equal(X, [vectors(text) for text in texts])
+
+
+def test_the_directions_are_those_of_a_full_svd():
+    rows = np.random.default_rng(0).poisson(0.3, (12, 30)).astype(np.float32)
+    expected = np.linalg.svd(rows, full_matrices=False)[2][:5]
+    directions = main_directions(sparse.csr_array(rows), 5)
+    np.testing.assert_allclose(abs(expected @ directions), np.eye(5), atol=1e-3)
+    assert (directions.max(axis=0) > -directions.min(axis=0)).all()
+
+
+def test_of_equally_frequent_terms_those_stay_that_come_first():
+    vectors = WordVectors(n_words=2, n_parts=4).fit(["b d c a", "d"])
+    assert vectors.words_.tolist() == ["a", "d"]
+    assert vectors.parts_.tolist() == [" a", " d", " d ", "d "]
 
 
 def test_a_text_of_unknown_words_is_a_row_of_zeros():

@@ -181,6 +181,72 @@ def test_dates_are_days():
     )
 
 
+MAY = datetime.date(2024, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "kind"),
+    [
+        ("%Y-%m-%d", "dates"),
+        ("%Y-%m-%dT%H:%M", "dates"),
+        ("%Y/%m/%d", "dates as 2024/12/31"),
+        ("%d.%m.%Y", "dates as 31.12.2024"),
+        ("%d/%m/%Y", "dates as 31/12/2024"),
+        ("%m/%d/%Y", "dates as 12/31/2024"),
+        (" %m/%d/%Y  %H:%M", "dates as 12/31/2024"),
+        ("%m/%d/%Y %H:%M:%S", "dates as 12/31/2024"),
+    ],
+)
+def test_texts_that_spell_dates_in_one_way_are_dates(spelled, kind):
+    days = [MAY + datetime.timedelta(days) for days in range(0, 120, 9)]
+    texts = [[day.strftime(spelled)] for day in days]
+    columns = read_columns(texts)
+    assert columns.kinds == [kind]
+    assert (columns.cells[0] == read_columns([[day] for day in days]).cells[0]).all()
+    encoder = ns.TableEncoder().fit(texts)
+    # Also where one query by itself could be read in two ways, or has another type.
+    assert (encoder.transform([[MAY.strftime(spelled)]]) == encoder.transform([[MAY]])).all()
+    with pytest.raises(InputError, match=f"a {kind.replace('dates', 'date')} is expected"):
+        encoder.transform([["99.99.2024"]])
+
+
+@pytest.mark.parametrize(
+    "texts", [["01/02/2024", "03/04/2024"], ["31/12/2024", "12/31/2024"], ["1.2/2024", "31.12.24"]]
+)
+def test_dates_that_could_be_read_in_two_ways_or_none_are_words(texts):
+    assert read_columns([[text] for text in texts]).kinds == ["words"]
+
+
+def test_a_column_that_is_left_out_is_not_read_in_queries():
+    n = 30
+    encoder = ns.TableEncoder().fit(pandas.DataFrame({"id": range(n), "never": [None] * n, "width": np.arange(n) % 4}))
+    query = pandas.DataFrame({"id": ["c-7"], "never": [datetime.date(2024, 5, 1)], "width": [2]})
+    assert encoder.kinds_ == ["unused", "unused", "numbers"]
+    assert encoder.transform(query).shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "hint"), [("{} kg", True), ("${},50", True), ("{}%", True), ("{}/03/2024", True), ("room {}", False)]
+)
+def test_words_that_may_be_meant_as_numbers_are_left_out_with_a_hint(first, hint):
+    encoder = ns.TableEncoder().fit([[first.format(i % 9 + i), i % 3] for i in range(27)])
+    assert ("by size, write 12.5" in encoder.dropped_["x0"]) == hint
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"), [([1, 1.0], "1"), ([0.5, 0.5], "0.5"), (["a", "a"], "'a'"), ([MAY, MAY], "2024-05-01")]
+)
+def test_a_constant_column_is_named_with_its_value(cells, shown):
+    encoder = ns.TableEncoder().fit(pandas.DataFrame({"always": cells, "width": [1.0, 2.0]}))
+    assert encoder.dropped_ == {"always": f"is {shown} in every row"}
+
+
+@pytest.mark.parametrize("cell", [["a"], {"a": 1}, datetime.time(7), 1j], ids=repr)
+def test_cells_that_are_neither_numbers_nor_words_nor_dates_are_named_with_their_column(cell):
+    with pytest.raises(TypeError, match=r"Column 'x1' holds .*argument must be .*Convert it, or leave it out"):
+        ns.TableEncoder().fit(as_table([(1, "a"), (2, cell)]))
+
+
 def test_what_needs_no_encoding_is_left_alone():
     assert not needs_encoding(np.ones((3, 2)))
     assert not needs_encoding(pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]}))
@@ -197,6 +263,7 @@ def test_what_needs_no_encoding_is_left_alone():
         (FRAME.assign(age="old"), "Column 'age' holds 'old' at row 0, where a number is expected"),
         (FRAME.assign(came="soon"), "Column 'came' holds 'soon' at row 0, where a date is expected"),
         (FRAME.assign(age=np.inf), "Column 'age' holds inf at row 0"),
+        (FRAME.assign(age=10**400), "Column 'age' holds 1000.* at row 0, where a number is expected"),
         (FRAME.iloc[:0], "needs rows and columns"),
     ],
 )

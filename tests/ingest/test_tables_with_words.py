@@ -47,6 +47,32 @@ def test_no_row_is_dropped_and_every_choice_is_told(indexed):
     assert "kept as details" not in choices
 
 
+@pytest.mark.parametrize(("spelled", "kind"), [("2024-03-{:02d}", "dates"), ("{:02d}.03.2024", "dates as 31.12.2024")])
+def test_dates_beside_numbers_are_compared_also_where_there_are_neither_words_nor_gaps(spelled, kind, tmp_path):
+    rows = [[spelled.format(1 + i % 28), i % 5, "", "early" if i % 28 < 14 else "late"] for i in range(60)]
+    write_csv(tmp_path / "visits.csv", [["came", "size", "notes", "kind"], *rows])
+    indexed = index_source(tmp_path / "visits.csv", tmp_path / "visits.nearsay", learn=False)
+    choices = "\n".join(indexed.chosen)
+    assert "items are compared by 2 columns: 2 of numbers" in choices
+    assert f"{kind}: 'came'" in choices
+    assert "column 'notes' is left out: it is empty" in choices
+    with LiveCollection.open(tmp_path / "visits.nearsay") as collection:
+        answers = label_rows(collection, [f"came={spelled.format(3)}", f"came={spelled.format(27)},size=3"])
+        assert [answer.label for answer in answers.answers] == ["early", "late"]
+
+
+def test_a_column_without_values_is_named_where_nothing_is_encoded(tmp_path):
+    write_csv(tmp_path / "leaves.csv", [["notes", "width", "kind"], *([["", i, "ab"[i % 2]] for i in range(9)])])
+    indexed = index_source(tmp_path / "leaves.csv", tmp_path / "leaves.nearsay", learn=False)
+    assert "kept as details: 'notes' (no value in the first lines)" in indexed.chosen
+
+
+def test_a_table_whose_names_are_not_utf_8_is_refused_as_such(tmp_path):
+    (tmp_path / "leaves.csv").write_bytes("größe,kind\n1,a\n2,b\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"leaves\.csv is not UTF-8 text.* Save it again as UTF-8"):
+        index_source(tmp_path / "leaves.csv", tmp_path / "leaves.nearsay", learn=False)
+
+
 def test_a_correction_of_a_table_shows_in_the_next_answer(people, indexed, tmp_path):
     """Boosted trees and lines stay as they were learned; the neighbors change at once, and change back."""
     shutil.copytree(people.parent / "people.nearsay", tmp_path / "people.nearsay")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.encode.encoded_columns import NumberColumn
+from nearsay.encode.table_columns import date_of
 from nearsay.encode.table_encoder import TableEncoder
 
 # So many equal columns are named, and so many different ones with both values.
@@ -51,7 +52,7 @@ def shown_cell(column: Any, value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(column, NumberColumn) and column.is_date:
-        return str(np.datetime64("1970-01-01") + np.timedelta64(round(value), "D"))
+        return date_of(value)
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
 
 

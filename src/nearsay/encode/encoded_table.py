@@ -30,7 +30,8 @@ class EncodedTable:
         """The table that an estimator is fitted to."""
         validate_data(estimator, X, skip_check_array=True)
         columns = read_columns(X)
-        return cls(TableEncoder().fit_columns(columns), columns, getattr(estimator, "feature_names_in_", None))
+        encoder = TableEncoder().fit_columns(columns)
+        return cls(encoder, columns.used_as(encoder.kinds_), getattr(estimator, "feature_names_in_", None))
 
     @property
     def rows(self) -> np.ndarray:

@@ -17,9 +17,20 @@ import numpy as np
 from nearsay.errors import InputError
 
 NUMBERS, DATES, WORDS = "numbers", "dates", "words"
+# Of queries: of a column that no row is compared by, nothing is read.
+UNUSED = "unused"
+# How texts spell dates: all of a column in one way. Where days and months could be either, they are words.
+DATE_FORMATS = {
+    DATES: "",
+    "dates as 2024/12/31": "%Y/%m/%d",
+    "dates as 31.12.2024": "%d.%m.%Y",
+    "dates as 31/12/2024": "%d/%m/%Y",
+    "dates as 12/31/2024": "%m/%d/%Y",
+}
 DAY = np.timedelta64(1, "D")
 EPOCH = np.datetime64("1970-01-01")
 ISO_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?\s*")
+OTHER_DATE = re.compile(r"\s*(\d{4}/\d\d?/\d\d?|\d\d?([./])\d\d?\2\d{4})( +\d\d?:\d\d(:\d\d)?)?\s*")
 MISSING_TYPES = ("NAType", "NaTType")  # of pandas, which need not be installed
 
 
@@ -28,7 +39,7 @@ class TableColumns:
     """The columns of a table.
 
     names : list of str
-    kinds : list of str, "numbers", "dates" or "words".
+    kinds : list of str, "numbers", "words", "dates" or another of ``DATE_FORMATS``, "unused".
     cells : numbers, and dates as days since 1970, as float64 with NaN for a gap; words as texts with None for one.
     """
 
@@ -42,6 +53,12 @@ class TableColumns:
     def take(self, rows: Any) -> TableColumns:
         """Some of the rows."""
         return TableColumns(self.names, self.kinds, [cells[rows] for cells in self.cells])
+
+    def used_as(self, kinds: Sequence[str]) -> TableColumns:
+        """The same without the cells of unused columns."""
+        nothing = np.full(len(self), np.nan)
+        cells = [nothing if kind == UNUSED else column for kind, column in zip(kinds, self.cells, strict=True)]
+        return TableColumns(self.names, list(kinds), cells)
 
     def gaps(self, column: int) -> np.ndarray:
         """Where a column has no value: (n_rows,) bool."""
@@ -88,8 +105,8 @@ def needs_encoding(X: Any) -> bool:
 def read_columns(X: Any, kinds: Sequence[str] | None = None) -> TableColumns:
     """The columns of a data frame or a two-dimensional array; of queries as the ``kinds`` that ``fit`` read.
 
-    A column of texts that all spell numbers holds numbers, and one of dates as 2024-05-01 dates, unless its type says
-    that they are categories.
+    A column of texts that all spell numbers holds numbers, and one of dates in one of the ``DATE_FORMATS`` dates,
+    unless its type says that they are categories.
 
     >>> columns = read_columns([["red", "1.5", None], ["blue", "2", 7]])
     >>> columns.kinds, columns.cells[2]
@@ -143,6 +160,8 @@ def _given_columns(X: Any) -> Iterator[tuple[str, Any, bool]]:
 
 def _column(name: str, values: Any, is_category: bool, kind: str | None) -> tuple[str, np.ndarray]:
     """(kind, cells) of one column."""
+    if kind == UNUSED:
+        return kind, np.full(len(values), np.nan)
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiumM":
         if values.dtype.kind in "mM":
             of_dates = values.dtype.kind == "M"
@@ -155,20 +174,19 @@ def _column(name: str, values: Any, is_category: bool, kind: str | None) -> tupl
     cells = [None if _is_gap(cell) else cell for cell in (values.tolist() if hasattr(values, "tolist") else values)]
     known = [cell for cell in cells if cell is not None]
     if kind is None:
-        kind = WORDS if is_category else _kind_of(known)
+        kind = WORDS if is_category else _kind_of(name, known)
     if kind == WORDS:
         words = np.empty(len(cells), object)
         words[:] = [None if cell is None else word_of(cell) for cell in cells]
         return WORDS, words
-    days_or_number = _day_of if kind == DATES else _number_of
     numbers = np.empty(len(cells))
     for row, cell in enumerate(cells):
         try:
-            numbers[row] = np.nan if cell is None else days_or_number(cell)
-        except ValueError:
-            what = "a date" if kind == DATES else "a number"
+            numbers[row] = np.nan if cell is None else _number_of(cell) if kind == NUMBERS else _day_of(cell, kind)
+        except (ValueError, OverflowError):
+            what = "a number" if kind == NUMBERS else kind.replace("dates", "a date")
             raise InputError(
-                f"Column {name!r} holds {cell!r} at row {row}, where {what} is expected, as in the other rows."
+                f"Column {name!r} holds {repr(cell)[:60]} at row {row}, where {what} is expected, as in the other rows."
                 " Correct it, or leave the cell empty."
             ) from None
     return _check_kind(name, kind, numbers, kind)
@@ -176,7 +194,7 @@ def _column(name: str, values: Any, is_category: bool, kind: str | None) -> tupl
 
 def _check_kind(name: str, kind: str, numbers: np.ndarray, expected: str | None) -> tuple[str, np.ndarray]:
     """The numbers of a column, none infinite and of the kind that is expected."""
-    if expected is not None and kind != expected and not np.isnan(numbers).all():
+    if expected is not None and (kind in DATE_FORMATS) != (expected in DATE_FORMATS) and not np.isnan(numbers).all():
         raise InputError(f"Column {name!r} holds {kind}, and held {expected} in the rows given to fit.")
     if np.isinf(numbers).any():
         row = int(np.isinf(numbers).argmax())
@@ -187,7 +205,7 @@ def _check_kind(name: str, kind: str, numbers: np.ndarray, expected: str | None)
     return expected or kind, numbers
 
 
-def _kind_of(cells: list[Any]) -> str:
+def _kind_of(name: str, cells: list[Any]) -> str:
     """What the cells of a column are, all of them."""
     if all(_is_number(cell) for cell in cells):
         return NUMBERS
@@ -197,9 +215,17 @@ def _kind_of(cells: list[Any]) -> str:
         return NUMBERS
     if all(isinstance(cell, str | bytes) and _spells_number(cell) for cell in cells):
         return NUMBERS
+    if all(isinstance(cell, str) and OTHER_DATE.fullmatch(cell) for cell in cells):
+        formats = [kind for kind in DATE_FORMATS if all(_spells_date(cell, kind) for cell in cells)]
+        return formats[0] if len(formats) == 1 else WORDS
     for cell in cells:
         if not isinstance(cell, str | bytes | bool | np.bool_ | date | timedelta) and not _is_number(cell):
-            float(cell)  # whose error names the type
+            try:
+                float(cell)
+            except TypeError as error:  # which names the type
+                raise TypeError(
+                    f"Column {name!r} holds {str(cell)[:40]!r}: {error}. Convert it, or leave it out."
+                ) from None
     return WORDS
 
 
@@ -226,12 +252,12 @@ def _spells_number(cell: str | bytes) -> bool:
     return "_" not in str(cell)
 
 
-def _spells_date(cell: Any) -> bool:
-    """Whether a text is a date as 2024-05-01, perhaps with a time."""
-    if not isinstance(cell, str) or not ISO_DATE.fullmatch(cell):
+def _spells_date(cell: Any, kind: str = DATES) -> bool:
+    """Whether a text is a date as 2024-05-01, or of another kind, perhaps with a time."""
+    if not isinstance(cell, str) or not (ISO_DATE if kind == DATES else OTHER_DATE).fullmatch(cell):
         return False
     try:
-        datetime.fromisoformat(cell.strip())
+        _day_of(cell, kind)
     except ValueError:
         return False
     return True
@@ -250,15 +276,29 @@ def word_of(cell: Any) -> str:
     return str(cell).strip()
 
 
+def date_of(days: float) -> str:
+    """A date as a text that ``read_columns`` reads, with the time of day where there is one.
+
+    >>> date_of(19844.0), date_of(19844.5)
+    ('2024-05-01', '2024-05-01T12:00:00')
+    """
+    return str(np.datetime64(round(days * 86_400), "s")).removesuffix("T00:00:00")
+
+
 def _number_of(cell: Any) -> float:
     if isinstance(cell, timedelta | np.timedelta64):
         return float(np.timedelta64(cell) / DAY)
     return float(cell)
 
 
-def _day_of(cell: Any) -> float:
+def _day_of(cell: Any, kind: str) -> float:
     if isinstance(cell, str | bytes):
-        cell = datetime.fromisoformat(str(cell).strip())
+        text = str(cell).strip()
+        if kind == DATES or ISO_DATE.fullmatch(text):
+            cell = datetime.fromisoformat(text)
+        else:
+            time = ("", " %H:%M", " %H:%M:%S")[min(text.count(":"), 2)]
+            cell = datetime.strptime(" ".join(text.split()), DATE_FORMATS[kind] + time)
     if isinstance(cell, datetime) and cell.tzinfo is not None:
         cell = (cell - cell.utcoffset()).replace(tzinfo=None)  # type: ignore[operator]
     if not isinstance(cell, date | np.datetime64):

@@ -8,6 +8,7 @@ columns ──► ids, constants: left out, with a word
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any, Self
 
@@ -18,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_choice, check_flag, check_whole
 from nearsay.encode.encoded_columns import EncodedColumn, NumberColumn, WordColumn
-from nearsay.encode.table_columns import DATES, NUMBERS, TableColumns, is_data_frame, read_columns
+from nearsay.encode.table_columns import NUMBERS, UNUSED, WORDS, TableColumns, date_of, is_data_frame, read_columns
 from nearsay.errors import InputError
 
 # A column of words that differ in more rows than this names rows; in fewer rows nothing can be told.
 SHARE_OF_IDS, ROWS_TO_TELL_IDS = 0.9, 20
 ID_NAMES = ("id", "ids", "index", "key", "uuid", "unnamed: 0")
-VALUES_SHOWN = 3
+# Texts of a few digits, with a unit or a decimal comma: perhaps meant as numbers, or as dates of an unknown order.
+NEARLY_NUMBER = re.compile(r"\W{0,3}\d[\d.,/ '-]*\W{0,2}[^\W\d]{0,3}\.?")
 
 
 class TableEncoder(TransformerMixin, DocumentedEstimator):
@@ -51,7 +53,8 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
     ----------
     columns_ : list of NumberColumn and WordColumn, what was learned of each column that is kept.
     dropped_ : {column: why}
-    kinds_ : list of str, how each column of the table was read: "numbers", "dates" or "words".
+    kinds_ : list of str, how each column of the table is read: "numbers", "words", "dates", dates of another format
+        such as "dates as 31.12.2024"; "unused" where it is left out.
     places_ : (n_kept,) the number of each kept column in the table.
     n_gaps_ : {column: rows in which it has no value}, of columns that are kept.
     n_features_in_, feature_names_in_ : as in scikit-learn.
@@ -100,11 +103,14 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
         for place, (name, kind, cells) in enumerate(zip(table.names, table.kinds, table.cells, strict=True)):
             why = self._useless(name, kind, cells, table.gaps(place))
             if why is not None:
-                self.dropped_[name] = why
+                self.dropped_[name], self.kinds_[place] = why, UNUSED
                 continue
             column = self._column(name, kind, cells)
             if isinstance(column, WordColumn) and len(column.shares) == 1:
-                self.dropped_[name] = f"has no value that occurs in {self.min_rows} rows"
+                self.dropped_[name] = (
+                    f"has no value that occurs in {self.min_rows} rows{_nearly_numbers(cells[~table.gaps(place)])}"
+                )
+                self.kinds_[place] = UNUSED
                 continue
             self.columns_.append(column)
             places.append(place)
@@ -113,8 +119,10 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
         if not self.columns_:
             reasons = "; ".join(f"{name!r} {why}" for name, why in self.dropped_.items())
             rows = f"n_samples={len(table)}, {len(table.names)} column{'s' * (len(table.names) != 1)}"
+            ids = any("the rows" in why or "names rows" in why for why in self.dropped_.values())
             raise InputError(
-                f"The table ({rows}) has no column to compare rows by: {reasons}. Add one, or pass keep_ids=True."
+                f"The table ({rows}) has no column to compare rows by: {reasons}. Add one"
+                + (", or compare by ids, too: TableEncoder(keep_ids=True)." if ids else ".")
             )
         return self
 
@@ -154,7 +162,7 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
             return "is empty"
         n_different = len(set(known.tolist()))
         if n_different == 1 and not gaps.sum():
-            return f"is {known.tolist()[0]!r} in every row"
+            return f"is {_shown(known[0], kind)} in every row"
         if self.keep_ids or len(known) < ROWS_TO_TELL_IDS:
             return None
         if kind == NUMBERS:
@@ -162,14 +170,14 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
             steps = np.diff(known)
             numbered = n_different == len(cells) and bool((steps == steps[0]).all()) and abs(steps[0]) == 1
             return "numbers the rows" if named or numbered else None
-        if kind != DATES and n_different > SHARE_OF_IDS * len(known):
-            return f"has {n_different:,} different values in {len(known):,} rows: it names rows"
+        if kind == WORDS and n_different > SHARE_OF_IDS * len(known):
+            return f"has {n_different:,} different values in {len(known):,} rows: it names rows{_nearly_numbers(known)}"
         return None
 
     def _column(self, name: str, kind: str, cells: np.ndarray) -> EncodedColumn:
-        if kind in (NUMBERS, DATES):
-            return NumberColumn.of(name, cells, self.numbers, is_date=kind == DATES)
-        return WordColumn.of(name, cells, self.min_rows, self.max_values)
+        if kind == WORDS:
+            return WordColumn.of(name, cells, self.min_rows, self.max_values)
+        return NumberColumn.of(name, cells, self.numbers, is_date=kind != NUMBERS)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -177,3 +185,22 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _shown(cell: Any, kind: str) -> str:
+    if kind == WORDS:
+        return repr(cell)
+    return f"{cell:.15g}" if kind == NUMBERS else date_of(cell)
+
+
+def _nearly_numbers(words: np.ndarray) -> str:
+    """A hint where words may be meant as numbers or dates.
+
+    >>> _nearly_numbers(np.array(["12 kg", "1,5 kg"], object))
+    ". To compare '12 kg' by size, write 12.5, without a unit; dates as 2024-12-31"
+    >>> _nearly_numbers(np.array(["room 5", "room 7"], object))
+    ''
+    """
+    if not all(NEARLY_NUMBER.fullmatch(word) for word in words):
+        return ""
+    return f". To compare {words[0]!r} by size, write 12.5, without a unit; dates as 2024-12-31"

@@ -21,7 +21,7 @@ from nearsay.data.tables.columns import COMPARED, KEPT, PART_NAMES
 from nearsay.data.tables.text_format import is_missing
 from nearsay.encode.comparisons import comparison
 from nearsay.encode.encoded_columns import NumberColumn, WordColumn
-from nearsay.encode.table_columns import DATES, NUMBERS, TableColumns, columns_of_cells
+from nearsay.encode.table_columns import NUMBERS, UNUSED, WORDS, TableColumns, columns_of_cells, date_of
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError, closest
 from nearsay.taxonomy.edges import few
@@ -80,7 +80,7 @@ class EncodedRows(Reader):
             encoder.fit_columns(columns_of_cells(cells))
         except InputError:  # nothing to compare by: numbers that are all equal, words that all differ
             return
-        if not gaps and not any(isinstance(column, WordColumn) for column in encoder.columns_):
+        if not gaps and not any(isinstance(column, WordColumn) or column.is_date for column in encoder.columns_):
             return
         encoder.feature_names_in_, encoder.n_features_in_ = np.array(names, dtype=object), len(names)
         self._use(encoder)
@@ -119,7 +119,7 @@ class EncodedRows(Reader):
         cells = {name: given.get(name, np.full(len(raw.ids), None)) for name in names}
         kinds = dict(zip(names, encoder.kinds_, strict=True))
         for name, kind in kinds.items():
-            if kind in (NUMBERS, DATES):
+            if kind not in (WORDS, UNUSED):
                 cells[name] = _numbers(raw, name, kind, cells[name])
         columns = columns_of_cells(cells, kinds)
         raw.X = encoder.transform_columns(columns)
@@ -158,18 +158,21 @@ def _numbers(raw: RawRows, name: str, kind: str, cells: np.ndarray) -> np.ndarra
         try:
             columns_of_cells({name: [cell]}, {name: kind})
         except InputError:
-            raw.refused[place] = f"column {name!r}: {cell!r} is not a {'date' if kind == DATES else 'number'}"
+            raw.refused[place] = f"column {name!r}: {cell!r} is not a {'number' if kind == NUMBERS else 'date'}"
             cells[place] = None
     return cells
 
 
 def _details(encoder: TableEncoder, columns: TableColumns, row: int) -> dict[str, str]:
+    """The cells of a row as texts that are read again as the same cells."""
     details = {}
     for column, place in zip(encoder.columns_, encoder.places_, strict=True):
         cell = columns.cells[place][row]
-        if cell is not None and cell == cell:
-            details[column.name] = cell if isinstance(cell, str) else f"{cell:.15g}"
-    return details
+        if isinstance(column, WordColumn):
+            details[column.name] = cell
+        elif cell == cell:
+            details[column.name] = date_of(cell) if column.is_date else f"{cell:.15g}"
+    return {name: text for name, text in details.items() if text is not None}
 
 
 def report_of(encoder: TableEncoder) -> list[str]:
@@ -178,6 +181,11 @@ def report_of(encoder: TableEncoder) -> list[str]:
     words = [column for column in encoder.columns_ if isinstance(column, WordColumn)]
     kinds = [f"{len(numbers)} of numbers"] * bool(numbers) + [f"{len(words)} of words"] * bool(words)
     sentences = [f"items are compared by {len(encoder.columns_)} columns: {' and '.join(kinds)}"]
+    dates: dict[str, list[str]] = {}
+    for column, place in zip(encoder.columns_, encoder.places_, strict=True):
+        if encoder.kinds_[place] not in (NUMBERS, WORDS):
+            dates.setdefault(encoder.kinds_[place], []).append(column.name)
+    sentences += [f"{kind}: {few(names)}" for kind, names in dates.items()]
     by_ranks = [column.name for column in numbers if column.quantiles is not None]
     if by_ranks:
         sentences.append(f"skewed, so compared by ranks: {few(by_ranks)}")

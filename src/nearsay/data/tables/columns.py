@@ -174,9 +174,12 @@ def choose_roles(
         chosen.append("a picture's path is its id: no column is called id")
     if features:
         chosen.append(f"{COMPARED} {len(features)} column{'s' * (len(features) != 1)} of numbers")
-    if texts:
-        chosen.append(f"{KEPT} {', '.join(_name(column, names) for column in texts)}")
-    texts = sorted([*texts, *(column for column in empty if column not in {*taken, label})])
+    without_value = [column for column in empty if column not in {*taken, label, *texts}]
+    if texts or without_value:
+        listed = [_name(column, names) for column in texts]
+        listed += [f"{_name(column, names)} (no value in the first lines)" for column in sorted(without_value)]
+        chosen.append(f"{KEPT} {', '.join(listed)}")
+    texts = sorted([*texts, *without_value])
     return Roles(label, keywords, id, picture, features, texts, chosen, text, group)
 
 

@@ -89,6 +89,8 @@ def _cells(lines: list[str], delimiter: str) -> tuple[list[str] | None, str]:
             return (lines[0].split() if '"' not in lines[0] else _cut_at_white_space(lines[0])), ""
         return next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)), ""
     except csv.Error as error:
+        if "field larger" in str(error):
+            return None, f"a cell has more than {LONGEST_CELL:,} characters"
         return None, "a quoted cell is not closed" if delimiter == WHITE_SPACE else str(error)
 
 

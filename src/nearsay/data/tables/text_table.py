@@ -69,6 +69,8 @@ class TextTable:
             alike = [cells for cells in cut if len(cells) == widest]
             header = has_row_names(cut) or (len(cut[0]) == widest and has_header(alike, known, path.name))
         self.names = header_names(cut) if header else None
+        if any("\udc80" <= character <= "\udcff" for name in self.names or () for character in name):
+            raise InputError(f"{path.name} is not UTF-8 text: see the names in its first line. Save it again as UTF-8.")
         self.width = widest if self.names is None else len(self.names)
         self.has_row_names = self.names is not None and len(self.names) > len(cut[0])
         self.sample = [cells for cells in cut[header:] if len(cells) == self.width]
