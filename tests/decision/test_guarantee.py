@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.io import loadmat
 
 from nearsay.decision.branches import branch_of
 from nearsay.decision.confidence_bound import right_answers_needed
@@ -24,14 +20,11 @@ from nearsay.decision.guarantee import (
 )
 from nearsay.decision.rules import RULES, darts, flat
 from nearsay.errors import InputError
-from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_rules import T1, UNSURE, queries
 from tests.reference.decision import hedging as reference
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 
 FOUR = [UNSURE] * 3 + [[0.9, 0.05, 0.03, 0.02]]
 TRUTH = ["a1", "a2", "b1", "a1"]
@@ -181,50 +174,6 @@ def test_one_curve_serves_every_accuracy_and_every_rule():
 
 
 # ---------------------------------------------------------------- the authors' data
-
-
-@pytest.fixture(scope="module")
-def ilsvrc65():
-    folder = Path(os.environ["NEARSAY_DATA"]) / "ilsvrc65"
-    taxonomy = load_taxonomy("ilsvrc65")
-    outputs = loadmat(folder / "ilsvrc65_clf_outputs_val.mat")
-    y = np.array(taxonomy.leaves)[outputs["labels"].ravel().astype(int) - 1]
-    numbers = json.loads((folder / "darts_reference_numbers.json").read_text())
-    return taxonomy, outputs["leaf_probs"], y, numbers
-
-
-@needs_data
-def test_all_reward_shifts_of_the_authors_are_found(ilsvrc65):
-    taxonomy, p, y, numbers = ilsvrc65
-    curve = accuracy_curve(operating_points(p, taxonomy), y, taxonomy)
-    assert len(numbers["accuracy_guarantees"]) == 13
-    for accuracy, shift in zip(numbers["accuracy_guarantees"], numbers["gt_lambdas_on_val"], strict=True):
-        found = setting_for(curve, accuracy, confidence=0.95)
-        assert found == pytest.approx(shift, abs=1e-6)
-        assert setting_for(curve, accuracy, confidence=0.95, method="exact") <= found
-    assert fit_reward_shift(p, y, taxonomy, 0.9, confidence=0.95) == setting_for(curve, 0.9, confidence=0.95)
-    without = [setting_for(curve, accuracy) for accuracy in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99)]
-    np.testing.assert_allclose(
-        without, [0.124186, 0.443527, 0.956842, 1.276480, 1.834159, 2.739316, 5.057882], atol=1e-6
-    )
-
-
-@needs_data
-def test_darts_says_more_than_rejection_on_the_authors_data(ilsvrc65):
-    taxonomy, p, y, _ = ilsvrc65
-    grid = [*np.arange(20) / 20, 0.99]
-    fitted = accuracy_curve(operating_points(p[::2], taxonomy), y[::2], taxonomy)
-
-    def best_f(rule, thresholds):
-        curve = accuracy_curve(operating_points(p[1::2], taxonomy, rule), y[1::2], taxonomy)
-        places = [curve.place(threshold) for threshold in thresholds]
-        accuracy, gain = curve.accuracy[places], curve.normalized_gain[places]
-        return (2 * accuracy * gain / (accuracy + gain)).max()
-
-    assert best_f("darts", [setting_for(fitted, accuracy, 0.95) for accuracy in grid]) == pytest.approx(
-        0.5214, abs=5e-5
-    )
-    assert best_f("flat-reject", grid) == pytest.approx(0.4358, abs=5e-5)
 
 
 # ---------------------------------------------------------------- a confidence that survives the search

@@ -13,14 +13,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearsay.core.parallel import threads
-from nearsay.data.datasets import load_dataset
 from nearsay.decision.branches import branch_of
 from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.guarantee import fit_reward_shift, fit_reward_shifts_by_branch, most_specific
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -386,17 +384,3 @@ def test_bad_settings_are_said(settings_of, words):
     given = {"estimator": NeighborClassifier(3, posterior="proportional"), "taxonomy": PETS, **settings_of}
     with pytest.raises(InputError, match=words):
         HedgedClassifier(**given).fit(*pets(60))
-
-
-@pytest.mark.slow
-def test_on_tiny_imagenet_the_promise_holds_for_every_accuracy():
-    try:
-        train, test = load_dataset("tin200", split="train"), load_dataset("tin200", split="test")
-        tree = load_taxonomy("tin200")
-    except DatasetNotFound as missing:
-        pytest.skip(str(missing))
-    hedged = HedgedClassifier(NeighborClassifier(30, posterior=Proportional(model_failure=0.0)), tree).fit(
-        train.X, train.y
-    )
-    for accuracy in (0.6, 0.8, 0.95):
-        assert hedged.set_accuracy(accuracy).score(test.X, test.y) >= accuracy - 0.02
