@@ -204,7 +204,7 @@ def test_a_fixed_sequence_keeps_its_confidence_and_a_bound_for_each_shift_does_n
     p, y = flat_stretch(np.random.default_rng(1), 100_000)
     truth = accuracy_curve(operating_points(p, T1), y, T1)
     assert truth.accuracy[truth.settings < 1.4].max() < 0.5
-    repetitions = 1000
+    repetitions = 300
     margin = 3 * math.sqrt(0.05 * 0.95 / repetitions)
     assert share_of_promises_kept("fixed-sequence", repetitions) >= 0.95
     assert share_of_promises_kept("exact", repetitions) < 0.95 - margin

@@ -63,10 +63,7 @@ def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [
-        HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3),
-        HedgedClassifier(NeighborClassifier(3, posterior="proportional"), accuracy=0.5, rule="flat-reject", cv="split"),
-    ],
+    [HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3)],  # around neighbors they pass in tests/estimators
     expected_failed_checks=declared,
 )
 def test_scikit_learns_checks_pass(estimator, check):
