@@ -126,6 +126,7 @@ def test_neither_memory_nor_blocks_change_a_bit(name, value):
         found = losses(L)
         assert found[0] == loss
         np.testing.assert_allclose(found[1], slope, rtol=1e-12, atol=1e-9)
+        assert losses._lists._n_kept <= losses._lists.most_kept
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
