@@ -72,7 +72,11 @@ def tiny_run(name: str, printed: Path) -> None:
         for stream in (1, 2):
             os.dup2(file.fileno(), stream)
     sys.argv = [name, "--tiny"]
-    runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
+    began = sum(os.times()[:4])  # of this process and of those that it has waited for
+    try:
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
+    finally:
+        print(f"{name}: {sum(os.times()[:4]) - began:.1f} processor seconds", flush=True)
 
 
 if __name__ == "__main__":

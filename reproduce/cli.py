@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,22 @@ if TYPE_CHECKING:
 
     from reproduce.text_table import TextTable
 
+
+def _one_of(names: Collection[str], help: str) -> Any:
+    """An option that takes one of these names."""
+
+    def check(given: str | None) -> str | None:
+        if given is not None and given not in names:
+            raise typer.BadParameter(f"{given!r} is none of {', '.join(names)}.")
+        return given
+
+    return typer.Option(metavar="|".join(names), callback=check, help=help)
+
+
 Votes = Annotated[bool, typer.Option("--votes", help="Votes alone: the pool takes long to fit.")]
+Sets = Annotated[str | None, typer.Option(help="Data sets, separated by commas.")]
+Only = Annotated[str | None, _one_of(("ours", "peers"), "One side instead of both.")]
+Save = Annotated[Path | None, typer.Option(help="Folder for the pictures.")]
 
 app = command_line("reproduce", "The papers' tables, ours beside theirs.")
 
@@ -45,31 +61,13 @@ def nearest(
     sizes = {"n_train": n_train, "n_test": n_test, "n_shape_test": n_shape_test}
     with show_progress("Reading MNIST") as tell:
         table = run(**{name: size for name, size in sizes.items() if size is not None}, progress=tell)
-    if as_json:
-        print_json(table)
-    else:
-        print_parts(_nearest_table(table), *_nearest_notes(table))
-
-
-def _one_of(names: Collection[str]) -> Callable[[str | None], str | None]:
-    def check(given: str | None) -> str | None:
-        if given is not None and given not in names:
-            raise typer.BadParameter(f"{given!r} is none of {', '.join(names)}.")
-        return given
-
-    return check
+    _print(as_json, table, _nearest_table(table), *_nearest_notes(table))
 
 
 @app.command()
 def probabilities(
-    table: Annotated[
-        str | None,
-        typer.Option(metavar="|".join(TABLES), callback=_one_of(TABLES), help="One table instead of all."),
-    ] = None,
-    join: Annotated[
-        str,
-        typer.Option(metavar="|".join(JOINS), callback=_one_of(JOINS), help="How the leaf files are put together."),
-    ] = "label",
+    table: Annotated[str | None, _one_of(TABLES, "One table instead of all.")] = None,
+    join: Annotated[str, _one_of(JOINS, "How the leaf files are put together.")] = "label",
     k: Annotated[int | None, typer.Option("--k", min=1, help="One K instead of the paper's.")] = None,
     auto: Annotated[bool, typer.Option(help="Also the estimator that chooses for itself; it takes longest.")] = True,
     n_folds: Annotated[int | None, typer.Option("--folds", min=1, help="Fewer folds, for a quick look.")] = None,
@@ -85,32 +83,19 @@ def probabilities(
     with show_progress("Reading data sets") as tell:
         result = run(table=table, join=join, k=k, auto=auto, n_folds=n_folds, progress=tell)
         pictures = [] if save is None else draw(result, save)
-    if as_json:
-        print_json(result)
-        return
-    for made in result["tables"]:
-        print_parts(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
-    print_parts(*(f"The picture is in {picture}" for picture in pictures))
+    each = [(*map(_text_table, text_tables(made)), *_listed(text_notes(made)), "") for made in result["tables"]]
+    _print(as_json, result, *chain.from_iterable(each), *_saved(pictures))
 
 
 @app.command()
 def hedging(
-    figure: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(FIGURES), callback=_one_of(FIGURES), help="One figure instead of all that are quick."
-        ),
-    ] = None,
+    figure: Annotated[str | None, _one_of(FIGURES, "One figure instead of all that are quick.")] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            metavar="|".join(DATA),
-            callback=_one_of(DATA),
-            help="One data set. Where metrics are learned for minutes: only so, or for the figure metrics.",
-        ),
+        _one_of(DATA, "One data set. Where metrics are learned for minutes: only so, or for the figure metrics."),
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Neighbors that have a say.")] = 30,
-    save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,
+    save: Save = None,
     as_json: AsJson = False,
 ) -> None:
     """Answers as specific as the accuracy asked for allows, beside the figures of the paper and of DARTS' authors."""
@@ -122,33 +107,19 @@ def hedging(
     with show_progress("Reading data sets") as tell:
         result = run(figure=figure, data=data, k=k, progress=tell)
         pictures = [] if save is None else draw(result, save)
-    if as_json:
-        print_json(result)
-        return
-    for made in result["figures"]:
-        print_parts(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
-    print_parts(*(f"The picture is in {picture}" for picture in pictures))
+    each = [(*map(_text_table, text_tables(made)), *_listed(text_notes(made)), "") for made in result["figures"]]
+    _print(as_json, result, *chain.from_iterable(each), *_saved(pictures))
 
 
 @app.command()
 def annotation(
     figure: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(ANNOTATION_FIGURES),
-            callback=_one_of(ANNOTATION_FIGURES),
-            help="Table 1, Figure 1, the cross-validation, or examples.",
-        ),
+        str, _one_of(ANNOTATION_FIGURES, "Table 1, Figure 1, the cross-validation, or examples.")
     ] = "table1",
     features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="|".join(FEATURES),
-            callback=_one_of(FEATURES),
-            help="One kind of features; all but embeddings take minutes to compute.",
-        ),
+        str | None, _one_of(FEATURES, "One kind of features; all but embeddings take minutes to compute.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,
+    save: Save = None,
     as_json: AsJson = False,
 ) -> None:
     """Keywords for the images of Corel5K: the methods of the papers and ours, beside what was published."""
@@ -161,19 +132,13 @@ def annotation(
     with show_progress("Reading Corel5K") as tell:
         rows = run(figure=figure, features=features, progress=tell)
         pictures = [] if save is None else draw(figure, rows, save)
-    if as_json:
-        print_json(rows)
-        return
-    print_parts(_text_table(text_table(figure, rows)), *(f"· {note}" for note in NOTES[figure]))
-    print_parts(*(f"The picture is in {picture}" for picture in pictures))
+    shown = _text_table(text_table(figure, rows)), *_listed(NOTES[figure]), *_saved(pictures)
+    _print(as_json, rows, *shown)
 
 
 @app.command()
 def keywords(
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="emotions|medical", callback=_one_of(("emotions", "medical")), help="One data set."),
-    ] = None,
+    data: Annotated[str | None, _one_of(("emotions", "medical"), "One data set.")] = None,
     n_splits: Annotated[int, typer.Option("--splits", min=1, help="Splits into two thirds and one.")] = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -182,25 +147,19 @@ def keywords(
 
     with show_progress("Reading data sets") as tell:
         result = run(data=data, n_splits=n_splits, progress=tell)
-    if as_json:
-        print_json(result)
-        return
-    numbers = ("rank precision", "micro F1", "seconds")
-    table = empty_table(result["title"], "data", "method", *numbers, numbers=numbers)
-    for row in result["rows"]:
-        measured = f"{row['rank_precision']:.3f}", f"{row['micro_f1']:.3f}", f"{row['seconds']:.1f}"
-        table.add_row(row["data"], row["method"], *measured)
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+    rows = [
+        (row["data"], row["method"], f"{row['rank_precision']:.3f}", f"{row['micro_f1']:.3f}", f"{row['seconds']:.1f}")
+        for row in result["rows"]
+    ]
+    table = _table(result["title"], ("data", "method"), ("rank precision", "micro F1", "seconds"), rows)
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 @app.command()
 def tables(
     sets: Annotated[str | None, typer.Option(help="Tables, separated by commas.")] = None,
     n_splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits of each table.")] = 10,
-    only: Annotated[
-        str | None,
-        typer.Option(metavar="ours|peers", callback=_one_of(("ours", "peers")), help="One side instead of both."),
-    ] = None,
+    only: Only = None,
     as_json: AsJson = False,
 ) -> None:
     """Log loss on tables with words and gaps, ours beside boosting, a linear model and a forest of scikit-learn."""
@@ -208,18 +167,15 @@ def tables(
     from reproduce.tables import run
 
     for name in _names(sets):
-        _one_of(NAMES)(name)
+        _one_of(NAMES, "").callback(name)
     with show_progress("Reading tables") as tell:
         result = run(_names(sets) or None, n_splits, only=only, progress=tell)
-    if as_json:
-        print_json(result)
-        return
-    numbers = ("log loss", "accuracy", "seconds")
-    table = empty_table(result["title"], "table", "method", *numbers, numbers=numbers)
-    for row in result["rows"]:
-        measured = f"{row['log_loss']:.4f}", f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}"
-        table.add_row(row["data"], row["method"], *measured)
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+    rows = [
+        (row["data"], row["method"], f"{row['log_loss']:.4f}", f"{row['accuracy']:.3f}", f"{row['seconds']:.1f}")
+        for row in result["rows"]
+    ]
+    table = _table(result["title"], ("table", "method"), ("log loss", "accuracy", "seconds"), rows)
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 @app.command()
@@ -228,10 +184,7 @@ def others(
         str | None, typer.Option(help="Data sets, separated by commas; all but the slow tin200 by default.")
     ] = None,
     n_splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits of each data set.")] = 3,
-    only: Annotated[
-        str | None,
-        typer.Option(metavar="ours|peers", callback=_one_of(("ours", "peers")), help="One side instead of both."),
-    ] = None,
+    only: Only = None,
     raw: Annotated[bool, typer.Option("--raw", help="Leave the columns as they are: not standardized.")] = False,
     most_rows: Annotated[
         int | None, typer.Option("--rows", min=1, help="Learn from no more rows of a split; all by default.")
@@ -249,18 +202,13 @@ def others(
         result = run(
             sets=_names(sets), n_splits=n_splits, only=only, raw=raw, most_rows=most_rows, cache=cache, progress=tell
         )
-    if as_json:
-        print_json(result)
-        return
-    print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in text_notes(result)))
+    _print(as_json, result, *map(_text_table, text_tables(result)), *_listed(text_notes(result)))
 
 
 @app.command()
 def novelty(
-    part: Annotated[
-        str, typer.Option(metavar="|".join(PARTS), callback=_one_of(PARTS), help="What is looked for.")
-    ] = "classes",
-    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,
+    part: Annotated[str, _one_of(PARTS, "What is looked for.")] = "classes",
+    sets: Sets = None,
     draws: Annotated[int, typer.Option(min=1, help="Random draws from each data set.")] = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -270,20 +218,16 @@ def novelty(
 
     with show_progress("Reading data sets") as tell:
         result = run(part=part, sets=_names(sets), draws=draws, progress=tell)
-    if as_json:
-        print_json(result)
-        return
-    print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in result["notes"]))
+    _print(as_json, result, *map(_text_table, text_tables(result)), *_listed(result["notes"]))
 
 
 @app.command()
 def promises(
     part: Annotated[
         str,
-        typer.Option(
-            metavar="hedges|sets|splits",
-            callback=_one_of(("hedges", "sets", "splits")),
-            help="Hedges, sets of a long tail, or splits: each promise in trees and graphs, with groups and without.",
+        _one_of(
+            ("hedges", "sets", "splits"),
+            "Hedges, sets of a long tail, or splits: each promise in trees and graphs, with groups and without.",
         ),
     ] = "hedges",
     only: Annotated[str | None, typer.Option(help="With splits: some promises, separated by semicolons.")] = None,
@@ -314,11 +258,8 @@ def promises(
             named = [name.strip() for name in estimators.split(";")] if estimators else ["pooled"]
             settings: dict[str, Any] = {"progress": tell, "n_processes": n_processes}
             rows = hedge_rows(_names(worlds) or list(WORLDS), named, wanted, collections, **settings)
-    if as_json:
-        print_json(rows)
-        return
     table = {"hedges": hedge_table, "sets": set_table, "splits": split_table}[part]
-    print_parts(_text_table(table(rows, collections)))
+    _print(as_json, rows, _text_table(table(rows, collections)))
 
 
 @app.command()
@@ -334,22 +275,20 @@ def sentences(
 
     with show_progress("Reading sentences") as tell:
         result = run(ways=_names(ways), learned=_names(learned), n_intents=n_intents, cache=cache, progress=tell)
-    if as_json:
-        print_json(result)
-        return
-    numbers = ("accuracy", "log loss", "past right", "required", "right", "gain")
-    table = empty_table(result["title"], "learned", "past cases", *numbers, numbers=numbers)
+    rows = []
     for row in result["rows"]:
         flat = f"{100 * row['accuracy']:.2f}", f"{row['log_loss']:.4f}", f"{row['past_right']:.3f}"
         for number, hedged in enumerate(row["hedged"]):
             first = (row["learned"], row["way"], *flat) if number == 0 else ("",) * 5
-            table.add_row(*first, f"{hedged['required']:g}", f"{hedged['right']:.3f}", f"{hedged['gain']:.3f}")
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+            rows.append((*first, f"{hedged['required']:g}", f"{hedged['right']:.3f}", f"{hedged['gain']:.3f}"))
+    numbers = ("accuracy", "log loss", "past right", "required", "right", "gain")
+    table = _table(result["title"], ("learned", "past cases"), numbers, rows)
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 @app.command("first_labels")
 def first_labels(
-    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,
+    sets: Sets = None,
     starts: Annotated[int, typer.Option(min=1, help="Random starts on each data set.")] = 10,
     as_json: AsJson = False,
 ) -> None:
@@ -358,15 +297,13 @@ def first_labels(
 
     with show_progress("Reading data sets") as tell:
         result = run(sets=_names(sets), starts=starts, progress=tell)
-    if as_json:
-        print_json(result)
-        return
-    columns = [f"{n} labels" for n in AFTER]
-    table = empty_table(result["title"], "data", "chosen", *columns, numbers=tuple(columns))
-    for data, ways in result["rows"].items():
-        for way, shares in ways.items():
-            table.add_row(data, way, *(f"{100 * share:.1f}" for share in shares))
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+    rows = [
+        (data, way, *(f"{100 * share:.1f}" for share in shares))
+        for data, ways in result["rows"].items()
+        for way, shares in ways.items()
+    ]
+    table = _table(result["title"], ("data", "chosen"), [f"{n} labels" for n in AFTER], rows)
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 @app.command()
@@ -376,35 +313,28 @@ def mistakes(votes: Votes = False, as_json: AsJson = False) -> None:
 
     with show_progress("Reading verdicts") as tell:
         result = run(votes, progress=tell)
-    if as_json:
-        print_json(result)
-        return
-    numbers = ("among those judged", "among all")
-    table = empty_table(result["title"], "probabilities", "ranked by", *numbers, numbers=numbers)
-    for row in result["rows"]:
-        table.add_row(row["probabilities"], row["method"], f"{row['among_judged']:.3f}", f"{row['among_all']:.3f}")
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+    rows = [
+        (row["probabilities"], row["method"], f"{row['among_judged']:.3f}", f"{row['among_all']:.3f}")
+        for row in result["rows"]
+    ]
+    table = _table(result["title"], ("probabilities", "ranked by"), ("among those judged", "among all"), rows)
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 @app.command()
-def tabzilla(
-    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None, as_json: AsJson = False
-) -> None:
+def tabzilla(sets: Sets = None, as_json: AsJson = False) -> None:
     """Log loss on tables of the TabZilla study, ours beside its 18 tuned methods."""
     from reproduce.tabzilla import run
 
     with show_progress("Reading data sets") as tell:
         result = run(_names(sets), progress=tell)
-    if as_json:
-        print_json(result)
-        return
     numbers = ("log loss", "accuracy", "place", "their k-NN")
     table = empty_table(result["title"], "data", "method", *numbers, "their best", numbers=numbers)
     for row in result["rows"]:
         best = ", ".join(f"{name} {loss:.3f}" for name, loss in row["best"].items())
         place, knn = f"{row['place']} of {row['n_published'] + 1}", "" if row["knn"] is None else f"{row['knn']:.3f}"
         table.add_row(row["data"], row["method"], f"{row['log_loss']:.4f}", f"{row['accuracy']:.3f}", place, knn, best)
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 @app.command()
@@ -418,9 +348,6 @@ def clinc150(
 
     with show_progress("Reading sentences") as tell:
         result = run(words=words, votes=votes, progress=tell)
-    if as_json:
-        print_json(result)
-        return
     numbers = ("acc", "recall", "there", "AUROC", "log loss", "in", "out")
     table = empty_table(result["title"], "method", *numbers, numbers=numbers)
     table.columns[0].no_wrap = True
@@ -431,21 +358,44 @@ def clinc150(
         shares = f"{row['accuracy']:.1f}", f"{row['recall']:.1f}", f"{row['accuracy_at_threshold']:.1f}"
         called = (f"{row[name]:.3f}" for name in ("alarms_in_scope", "alarms_out_of_scope"))
         table.add_row(row["method"], *shares, f"{row['auroc']:.3f}", f"{row['log_loss']:.3f}", *called)
-    print_parts(table, *(f"· {note}" for note in result["notes"]))
+    _print(as_json, result, table, *_listed(result["notes"]))
 
 
 def _names(given: str | None) -> list[str]:
     return [name.strip() for name in given.split(",")] if given else []
 
 
+def _print(as_json: bool, result: Any, *shown: Any) -> None:
+    """The result as JSON, or what shows it."""
+    if as_json:
+        print_json(result)
+    else:
+        print_parts(*shown)
+
+
+def _listed(notes: Iterable[str]) -> list[str]:
+    return [f"· {note}" for note in notes]
+
+
+def _saved(pictures: Iterable[str]) -> list[str]:
+    return [f"The picture is in {picture}" for picture in pictures]
+
+
+def _table(title: str, words: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table with columns of words, and then of numbers."""
+    table = empty_table(title, *words, *numbers, numbers=tuple(numbers))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def _nearest_table(result: dict[str, Any]) -> Table:
-    numbers = ("k", "train", "test", "error %", "published %")
-    table = empty_table(result["title"], "method", *numbers, numbers=numbers)
+    rows = []
     for row in result["rows"]:
         published = "" if row["published_percent"] is None else f"{row['published_percent']:g}"
         sizes = f"{row['n_train']:,}", f"{row['n_test']:,}"
-        table.add_row(row["method"], str(row["k"]), *sizes, f"{row['error_percent']:.2f}", published)
-    return table
+        rows.append((row["method"], str(row["k"]), *sizes, f"{row['error_percent']:.2f}", published))
+    return _table(result["title"], ("method",), ("k", "train", "test", "error %", "published %"), rows)
 
 
 def _nearest_notes(result: dict[str, Any]) -> list[str]:

@@ -211,18 +211,18 @@ def test_odd_but_legal_keywords_are_taken():
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_words_are_annotated_in_little_memory():
+def test_tens_of_thousands_of_words_are_annotated_in_little_memory():
     random = np.random.default_rng(0)
     X = random.random((300, 3))
-    words = random.integers(0, 100_000, (300, 4))
-    words[:, 0] = np.where(X[:, 0] < 0.5, 7, 99_999)
-    Y = csr_array((np.ones(1200), (np.repeat(np.arange(300), 4), words.ravel())), shape=(300, 100_000))
+    words = random.integers(0, 30_000, (300, 4))
+    words[:, 0] = np.where(X[:, 0] < 0.5, 7, 29_999)
+    Y = csr_array((np.ones(1200), (np.repeat(np.arange(300), 4), words.ravel())), shape=(300, 30_000))
     Y.sum_duplicates()
     Y.data[:] = 1
     annotator = KeywordAnnotator("nearest", n_keywords=3, relevance="count").fit(X, Y)
     given = annotator.predict([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
     assert given.nnz == 6
-    assert given[0, 7] == given[1, 99_999] == 1
+    assert given[0, 7] == given[1, 29_999] == 1
 
 
 def test_it_can_be_cloned_searched_over_and_scored():

@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from reproduce.annotation.baselines.lasso_neighbors import LassoNeighbors
-from tests.reference.annotate import keywords as reference
-
-WORDS = range(4)
-
-
-@given(st.integers(0, 10**6), st.integers(1, 3))
-def test_every_k_is_measured_as_the_loops_do(seed, n_keywords):
-    random = np.random.default_rng(seed)
-    X, Q = random.integers(0, 4, (8, 2)).astype(float), random.integers(0, 4, (5, 2)).astype(float)
-    Y, truth = (random.random((len(rows), 4)) < 0.4 for rows in (X, Q))
-    table = JointNeighbors().fit(X).neighbors(Q, 6)
-    rows = measures_by_k(table, Y.astype(int), truth.astype(int), [1, 3, 6], relevance="count", n_keywords=n_keywords)
-    for row, k in zip(rows, (1, 3, 6), strict=True):
-        said = []
-        for near in table.indices:
-            votes = [sum(int(Y[i, w]) for i in near[:k]) for w in WORDS]
-            said.append(set(sorted(WORDS, key=lambda w: (-votes[w], w))[:n_keywords]))
-        have = [set(np.flatnonzero(line).tolist()) for line in truth]
-        assert row == pytest.approx({"k": k, **reference.measures(have, said, list(WORDS))})
 
 
 class Watched(JointNeighbors):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -31,6 +32,12 @@ def rows():
     Y = np.eye(3, dtype=int)[np.arange(30) % 3]
     Y[::4, 0] = 1
     return random.normal(size=(30, 4)) + 2 * Y @ random.normal(size=(3, 4)), Y
+
+
+@cache
+def fitted_once(estimator):
+    """To be asked only."""
+    return clone(estimator).fit(*rows())
 
 
 def answer(fitted, Q):
@@ -81,7 +88,7 @@ def test_fitting_leaves_settings_and_data_alone_and_gives_itself(estimator):
 def test_answers_are_the_same_fitted_again_from_frames_lists_or_sparse_and_after_pickling(estimator):
     X, Y = rows()
     Q = X[:7] + 0.01
-    expected = answer(clone(estimator).fit(X, Y), Q)
+    expected = answer(fitted_once(estimator), Q)
     fitted = clone(estimator).fit(X[::-1], Y[::-1]).fit(X, Y)  # what came first is forgotten
     np.testing.assert_array_equal(answer(fitted, Q), expected)
     for same_X, same_Y in (
@@ -95,9 +102,7 @@ def test_answers_are_the_same_fitted_again_from_frames_lists_or_sparse_and_after
 
 @every_one
 def test_each_query_is_answered_alone(estimator):
-    X, Y = rows()
-    fitted = clone(estimator).fit(X, Y)
-    Q = X[:6] + 0.01
+    fitted, Q = fitted_once(estimator), rows()[0][:6] + 0.01
     one_by_one = np.vstack([answer(fitted, Q[i : i + 1]) for i in range(6)])
     np.testing.assert_allclose(one_by_one, answer(fitted, Q), rtol=1e-7, atol=1e-9)
 
@@ -121,7 +126,7 @@ def test_rows_that_cannot_be_compared_are_refused_in_fit_and_in_queries(estimato
         clone(estimator).fit(spoil(X), Y)
     if words != "no columns":
         with pytest.raises(InputError, match=words):
-            answer(clone(estimator).fit(X, Y), spoil(X))
+            answer(fitted_once(estimator), spoil(X))
 
 
 @every_one
@@ -130,7 +135,7 @@ def test_the_wrong_width_too_few_keywords_and_too_early_questions_are_said(estim
     with pytest.raises(NotFittedError):
         answer(clone(estimator), X)
     with pytest.raises(InputError, match="3 columns, but 4 are expected"):
-        answer(clone(estimator).fit(X, Y), X[:, :3])
+        answer(fitted_once(estimator), X[:, :3])
     if type(estimator) not in (
         ns.annotate.JointNeighbors,
         ns.annotate.LandmarkFeatures,

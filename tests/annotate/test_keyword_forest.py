@@ -92,12 +92,6 @@ def test_the_default_takes_a_forest_where_it_helps(grouped):
     assert_array_equal(again.predict_proba(Q), p)
 
 
-def test_a_saved_forest_scores_alike():
-    X, Y = moods()
-    forest = KeywordForest(n_trees=5).fit(X, Y)
-    assert_array_equal(saved_and_opened(forest).scores(X), forest.scores(X))
-
-
 @pytest.mark.parametrize(
     ("n_rows", "n_words", "is_grown"), [(19, 2, False), (20, 2, True), (2**5, 2**15, True), (2**5 + 1, 2**15, False)]
 )

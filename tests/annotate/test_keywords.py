@@ -12,7 +12,6 @@ from scipy.sparse import csr_array
 from nearsay.annotate.scorers.relevance import RELEVANCES, Relevance
 from nearsay.data.keywords import Keywords
 from nearsay.errors import InputError
-from nearsay.metrics.keywords import keyword_measures, mean_average_precision
 from nearsay.neighbors.table import NeighborTable
 from tests.reference.annotate import keywords as reference
 
@@ -51,30 +50,6 @@ def test_a_word_named_twice_counts_once():
 def test_what_is_no_keywords_is_refused_in_words(given, words):
     with pytest.raises(InputError, match=words):
         Keywords.of(given)
-
-
-@given(st.lists(st.tuples(st.sets(st.sampled_from(WORDS)), st.sets(st.sampled_from(WORDS))), min_size=1, max_size=7))
-def test_measures_of_keywords_equal_the_loops(items):
-    true, said = [t for t, _ in items], [s for _, s in items]
-    expected = reference.measures(true, said, WORDS)
-    assert keyword_measures(table_of(true), csr_array(table_of(said))) == pytest.approx(expected, abs=1e-12)
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=8))
-def test_average_precision_equals_the_loops_also_at_ties(items):
-    has, score = [h for h, _ in items], [float(s) for _, s in items]
-    expected = reference.average_precision(has, score) if any(has) else 0.0
-    found = mean_average_precision(np.array([[int(h)] for h in has]), np.array([[s] for s in score]))
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
-def test_measures_of_tables_of_different_shape_are_refused():
-    with pytest.raises(InputError, match="got 2 and 3"):
-        keyword_measures([[1, 0]], [[1, 0, 1]])
-    with pytest.raises(InputError, match="shape of Y_true"):
-        mean_average_precision([[1, 0]], [[1.0]])
-    with pytest.raises(InputError, match="No items"):
-        keyword_measures(np.zeros((0, 3)), np.zeros((0, 3)))
 
 
 @st.composite

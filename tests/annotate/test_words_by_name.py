@@ -103,6 +103,7 @@ TABLE, NAMED, LISTS = np.eye(2), pd.DataFrame(np.eye(2), columns=["a", "b"]), [[
         (lambda: ns.metrics.keyword_measures(csr_array(TABLE), NAMED), "One has words"),
         (lambda: ns.metrics.keyword_measures(LISTS, LISTS[:1]), "got 2 and 1"),
         (lambda: ns.metrics.keyword_measures(TABLE, np.ones((2, 3))), "got 2 and 3"),
+        (lambda: ns.metrics.keyword_measures(TABLE[:0], TABLE[:0]), "No items"),
         (lambda: ns.metrics.keyword_measures(TABLE * np.nan, TABLE), "zeros and ones; got nan"),
         (lambda: ns.metrics.keyword_measures(NAMED, NAMED.replace(1, np.nan)), "zeros and ones; got nan"),
         (

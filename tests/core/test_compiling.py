@@ -185,9 +185,7 @@ estimators = [
     votes,
     ns.NeighborClassifier(3, posterior="rank&votesplit", metric="cosine"),
     ns.NeighborClassifier(3, posterior="pooled"),
-    ns.FusedClassifier({"a": slice(0, 2), "b": slice(2, 4)}),
     ns.HedgedClassifier(votes, tree, accuracy=0.8),
-    ns.ConformalClassifier(votes, 0.8),
 ]
 answers = lambda: [estimator.fit(X, y).predict_proba(X[::4] + 0.1) for estimator in estimators]
 expected = answers()

@@ -82,7 +82,7 @@ def test_every_search_takes_rows_in_either_order_of_bytes_and_more_of_them(searc
 X, Y = load_iris(return_X_y=True)
 LABELED = [
     *[ns.NeighborClassifier(5, posterior=name) for name in ns.posterior.POSTERIORS],
-    ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}),
+    ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}, ns.NeighborClassifier(5, posterior="rank")),
     ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="proportional")),
     ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="proportional")),
     *[ns.ITML(random_state=0), ns.LMNN(), ns.BoostMetric(random_state=0), ns.WithinClassWhitening()],

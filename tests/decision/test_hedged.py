@@ -13,16 +13,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearsay.core.parallel import threads
-from nearsay.data.datasets import load_dataset
 from nearsay.decision.branches import branch_of
 from nearsay.decision.envelope import accuracy_curve, operating_points
-from nearsay.decision.guarantee import fit_reward_shift, fit_reward_shifts_by_branch, most_specific
+from nearsay.decision.guarantee import fit_reward_shifts_by_branch, most_specific
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
-from nearsay.errors import DatasetNotFound, InputError
-from nearsay.posterior import Proportional
+from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.public import declared
 
@@ -65,10 +62,7 @@ def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [
-        HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3),
-        HedgedClassifier(NeighborClassifier(3, posterior="proportional"), accuracy=0.5, rule="flat-reject", cv="split"),
-    ],
+    [HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3)],  # around neighbors they pass in tests/estimators
     expected_failed_checks=declared,
 )
 def test_scikit_learns_checks_pass(estimator, check):
@@ -143,8 +137,7 @@ def test_any_classifier_with_probabilities_can_hedge(cv):
     assert set(hedged.predict(fresh)) <= set(PETS.nodes)
 
 
-@pytest.mark.parametrize("branches", [None, ["dog", "cat"]])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("rule", "branches"), [("auto", None), ("climbing", ["dog", "cat"])])
 def test_answers_do_not_depend_on_the_batch_nor_on_threads_as_in_hiclass_159(rule, branches):
     X, y = pets(200)
     hedged = HedgedClassifier(
@@ -211,29 +204,6 @@ def test_a_leaf_under_two_parents_counts_once_in_a_hedged_answer():
     assert hedged.predict(said) == ["Q"]
     assert hedged.set_accuracy(0.5).predict(said) == ["b"]
     assert hedged.set_accuracy(0.9).predict(said) == ["R"]
-
-
-@pytest.mark.filterwarnings("ignore:The number of unique classes")  # scikit-learn wonders about so many
-def test_ten_thousand_leaves_are_hedged_as_the_plain_rule_says():
-    try:
-        tree = load_taxonomy("inat21")
-    except DatasetNotFound as missing:
-        pytest.skip(str(missing))
-    random = np.random.default_rng(0)
-    classes = sorted(tree.leaves)
-    truth = random.integers(tree.n_leaves, size=1000)
-    p = np.zeros((1000, tree.n_leaves))  # votes: one for the true class, others anywhere
-    p[np.arange(1000), truth] += random.integers(0, 6, size=1000)
-    for _ in range(5):
-        p[np.arange(1000), random.integers(tree.n_leaves, size=1000)] += 1
-    p /= p.sum(axis=1, keepdims=True)
-    y = np.array(classes)[truth]
-    hedged = HedgedClassifier(Sayer(classes), tree, 0.9, rule="darts", cv="prefit").fit(p[:500], y[:500])
-    p_leaf = p[:, np.argsort(tree.check_labels(classes))]
-    assert hedged.setting_ >= fit_reward_shift(p_leaf[:500], y[:500], tree, 0.9, method="exact")
-    nodes = darts(p_leaf, tree, hedged.setting_)
-    assert hedged.predict(p).tolist() == [tree.nodes[node] for node in nodes]
-    assert hedged.score(p[500:], y[500:]) > 0.87
 
 
 def test_classes_that_got_nothing_or_too_much_are_made_to_sum_to_one_row_by_row():
@@ -386,17 +356,3 @@ def test_bad_settings_are_said(settings_of, words):
     given = {"estimator": NeighborClassifier(3, posterior="proportional"), "taxonomy": PETS, **settings_of}
     with pytest.raises(InputError, match=words):
         HedgedClassifier(**given).fit(*pets(60))
-
-
-@pytest.mark.slow
-def test_on_tiny_imagenet_the_promise_holds_for_every_accuracy():
-    try:
-        train, test = load_dataset("tin200", split="train"), load_dataset("tin200", split="test")
-        tree = load_taxonomy("tin200")
-    except DatasetNotFound as missing:
-        pytest.skip(str(missing))
-    hedged = HedgedClassifier(NeighborClassifier(30, posterior=Proportional(model_failure=0.0)), tree).fit(
-        train.X, train.y
-    )
-    for accuracy in (0.6, 0.8, 0.95):
-        assert hedged.set_accuracy(accuracy).score(test.X, test.y) >= accuracy - 0.02

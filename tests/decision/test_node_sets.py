@@ -135,7 +135,7 @@ def made_up(rng: np.random.Generator, tree: Taxonomy, n: int) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize("score", sorted(SET_POINTS))
-@pytest.mark.parametrize(("n_leaves", "graph"), [(5, False), (5, True), (40, True), (200, False)])
+@pytest.mark.parametrize(("n_leaves", "graph"), [(5, True), (200, False)])
 def test_sets_cover_as_often_as_promised_in_two_hundred_splits(n_leaves, graph, score):
     rng = np.random.default_rng(n_leaves)
     tree = random_tree(rng, n_leaves, graph=graph)

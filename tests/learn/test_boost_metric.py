@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from itertools import islice
 
 import numpy as np
@@ -12,20 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from nearsay.core.parallel import threads
-from nearsay.data.datasets import load_dataset
-from nearsay.errors import DatasetNotFound, InputError
-from nearsay.learn import ITML, LMNN, WithinClassWhitening
 from nearsay.learn.boost_metric import BoostMetric, Comparisons, boost
 from nearsay.learn.boost_metric_kernels import best_weight
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import neighbor_accuracy
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.learn.samples import wine
 from tests.reference.learn.boost_metric import bisected_weight, outer_difference
 from tests.reference.learn.boost_metric import boost as looped_boost
 from tests.reference.learn.boost_metric import loss as looped_loss
@@ -44,11 +38,6 @@ def small_rows(n_classes: int = 3) -> st.SearchStrategy[tuple[np.ndarray, np.nda
     return st.lists(numbers, min_size=4, max_size=12).map(build)
 
 
-def wine() -> tuple[np.ndarray, np.ndarray]:
-    X, y = load_wine(return_X_y=True)
-    return StandardScaler().fit_transform(X), y
-
-
 def noisy(n: int = 150, n_features: int = 6, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Two columns tell three classes apart, badly; the others are louder."""
     random = np.random.default_rng(seed)
@@ -56,14 +45,6 @@ def noisy(n: int = 150, n_features: int = 6, seed: int = 0) -> tuple[np.ndarray,
     X = random.normal(size=(n, n_features)) * ([1.0, 1.0] + [4.0] * (n_features - 2))
     X[:, 0] += 2.5 * y
     return X, y
-
-
-@pytest.mark.slow
-@parametrize_with_checks([BoostMetric(**PAPER)])
-def test_scikit_learns_checks_pass(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        check(estimator)
 
 
 # ---------------------------------------------------------------------------- triplets
@@ -222,26 +203,6 @@ def test_the_papers_form_has_no_more_directions_than_rounds(capsys):
     assert f"4/4 loss {learned.loss_curve_[-1]:.6g}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("parameters", [{}, PAPER, {"start": "zero"}])
-def test_distance_is_euclidean_after_transform(parameters):
-    X, y = noisy()
-    learned = BoostMetric(**parameters, random_state=0).fit(X, y)
-    M = learned.get_mahalanobis_matrix()
-    assert np.linalg.eigvalsh(M).min() >= -1e-10 * np.linalg.eigvalsh(M).max()
-    mapped = learned.transform(X)
-    direct = np.sqrt(np.maximum([[(a - b) @ M @ (a - b) for b in X[:9]] for a in X[:9]], 0))
-    np.testing.assert_allclose(cdist(mapped[:9], mapped[:9]), direct, atol=1e-10 * direct.max())
-    np.testing.assert_allclose(learned.metric().pairwise(X[:9], X[:9]), direct, atol=1e-7 * direct.max())
-
-
-@pytest.mark.parametrize("start", ["identity", "zero"])
-def test_without_rounds_nothing_is_learned(start):
-    learned = BoostMetric(max_iter=0, start=start).fit(*noisy())
-    np.testing.assert_array_equal(learned.components_, np.eye(6))
-    assert learned.n_iter_ == 0
-    assert len(learned.loss_curve_) == 1
-
-
 def test_as_many_rounds_are_kept_as_served_held_out_rows_best():
     learned = BoostMetric(random_state=0).fit(*noisy(300))
     curve = learned.validation_curve_
@@ -261,26 +222,6 @@ def test_labels_without_meaning_leave_euclidean_or_nearly_so():
     assert learned.validation_curve_[learned.n_rounds_] >= learned.validation_curve_[0]
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1e6])
-def test_the_unit_of_the_rows_does_not_matter(scale):
-    X, y = noisy()
-    plain, scaled = (BoostMetric(random_state=0).fit(rows, y) for rows in (X, X * scale + 3 * scale))
-    assert plain.n_rounds_ == scaled.n_rounds_ > 0
-    np.testing.assert_allclose(
-        scaled.get_mahalanobis_matrix() * scale**2, plain.get_mahalanobis_matrix(), rtol=1e-6, atol=1e-6
-    )
-
-
-def test_the_same_seed_gives_the_same_metric_on_any_number_of_threads():
-    X, y = noisy(300)
-    maps = []
-    for count in (1, 2, 3):
-        with threads(count):
-            maps.append(BoostMetric(random_state=3).fit(X, y).components_)
-    np.testing.assert_array_equal(maps[0], maps[1])
-    np.testing.assert_array_equal(maps[0], maps[2])
-
-
 def test_a_taxonomy_is_taken_and_changes_what_is_learned():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
@@ -290,80 +231,4 @@ def test_a_taxonomy_is_taken_and_changes_what_is_learned():
     assert aware.loss_curve_[1] != plain.loss_curve_[1]
 
 
-def test_a_class_of_one_row_and_constant_columns_and_few_rows_are_served():
-    X, y = noisy(12, n_features=30)
-    X[:, 3] = 7.0
-    y = np.append(y, 9)
-    X = np.vstack([X, X[:1] + 1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        learned = BoostMetric(random_state=0, tol=0.1).fit(X, y)
-    assert np.isfinite(learned.transform(X)).all()
-
-
-@pytest.mark.parametrize(
-    ("X", "y", "words"),
-    [
-        ([[0.0], [1.0], [2.0]], [1, 1, 1], "1 class"),
-        ([[0.0], [1.0], [2.0]], [0, 1, 2], "two rows of one class"),
-        ([[1.0], [1.0], [1.0], [1.0]], [0, 0, 1, 1], "no triplet to learn from"),
-        ([[0.0], [np.nan], [2.0], [3.0]], [0, 0, 1, 1], "NaN"),
-    ],
-)
-def test_rows_that_cannot_be_learned_from_are_said(X, y, words):
-    with pytest.raises(ValueError, match=words):
-        BoostMetric().fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("settings_of", "words"),
-    [
-        ({"start": "identiy"}, "did you mean 'identity'"),
-        ({"near": 10}, "two numbers"),
-        ({"near": (0, 10)}, "at least 1"),
-        ({"n_triplets": 0}, "at least 1"),
-        ({"max_iter": -1}, "whole number of at least 0"),
-        ({"max_iter": 2.5}, "whole number"),
-        ({"trace_penalty": -1.0}, r"in the range \[0, "),
-        ({"tol": np.nan}, r"in the range \[0, "),
-        ({"validation_fraction": 1.0}, r"in the range \(0, 1\)"),
-        ({"taxonomy": {"a": ["b"]}}, "must be a Taxonomy"),
-    ],
-)
-def test_bad_settings_are_said(settings_of, words):
-    with pytest.raises(InputError, match=words):
-        BoostMetric(**settings_of).fit(*noisy(30))
-
-
-def test_on_leaf_texture_it_is_well_above_euclidean():
-    try:
-        leaves = load_dataset("leaves")
-    except DatasetNotFound as missing:
-        pytest.skip(str(missing))
-    X = np.asarray(leaves.X[:, leaves.feature_groups["texture"]], float)
-    known = np.isfinite(X).all(axis=1)
-    X, y = X[known], leaves.y[known]
-    train = np.arange(len(X)) % 4 > 0
-    learned = BoostMetric(random_state=0).fit(X[train], y[train])
-    plain = neighbor_accuracy(X[train], y[train], X[~train], y[~train], 20)
-    mapped = learned.transform(X)
-    assert neighbor_accuracy(mapped[train], y[train], mapped[~train], y[~train], 20) > plain + 0.05
-
-
 # ---------------------------------------------------------------- names of classes
-
-
-@pytest.mark.parametrize(
-    "learner", [BoostMetric(), BoostMetric(**PAPER), ITML(), LMNN(), WithinClassWhitening(pull=1.0)], ids=repr
-)
-def test_a_metric_does_not_change_with_the_names_of_the_classes(learner):
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 4, 90)
-    X = random.normal(size=(90, 5)) + np.eye(5)[:4][labels] * 1.5
-    found = []
-    for names in (np.arange(4), np.array([3, 1, 0, 2]), np.array(["oak", "elm", "ash", "yew"])):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found.append(clone(learner).fit(X, names[labels]).components_)
-    np.testing.assert_array_equal(found[1], found[0])
-    np.testing.assert_array_equal(found[2], found[0])

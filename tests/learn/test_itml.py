@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.datasets import load_wine
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import scale
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from nearsay.core.parallel import threads
-from nearsay.data.datasets import load_dataset
-from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.itml import ITML, Constraints, as_constraints, itml_loss, itml_sweep
 from nearsay.learn.whitening import WithinClassWhitening
-from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.labeled import labeled_rows
+from tests.learn.samples import wine
 from tests.reference import metrics as reference_metrics
 
 GAMMAS = st.sampled_from([0.01, 0.5, 1.0, 10.0])
 WORDS = Taxonomy.from_paths([("fruit", "orange"), ("color", "orange"), ("color", "red"), ("tool",)], root="word")
 PETS = Taxonomy.from_nested({"pet": {"dog": {"small": ["corgi", "pug"], "large": ["boxer"]}, "cat": {}}})
-
-
-def wine() -> tuple[np.ndarray, np.ndarray]:
-    X, y = load_wine(return_X_y=True)
-    return scale(X), y
 
 
 @st.composite
@@ -199,32 +184,6 @@ def test_identical_rows_are_no_constraint_and_bounds_are_percentiles_of_squared_
 # ---------------------------------------------------------------- the estimator
 
 
-@pytest.mark.slow
-@parametrize_with_checks(
-    [ITML(0.01, n_neighbors=None, prior="covariance", max_iter=10), ITML(prior="within-class", max_iter=10)]
-)
-def test_scikit_learns_checks_pass(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("prior", ["identity", "covariance", "within-class"])
-def test_it_converges_and_says_how_and_distance_is_euclidean_after_transform(prior):
-    X, y = wine()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        itml = ITML(0.01, prior=prior, random_state=0).fit(X, y)
-    assert len(itml.loss_curve_) == itml.n_iter_ + 1
-    assert itml.loss_curve_[0] == 0
-    assert (np.diff(itml.loss_curve_) <= 0).all()
-    mapped, metric, M = itml.transform(X), itml.metric(), itml.get_mahalanobis_matrix()
-    for a in range(1, 20):
-        difference = X[0] - X[a]
-        assert metric(X[0], X[a]) == pytest.approx(np.linalg.norm(mapped[0] - mapped[a]))
-        assert metric(X[0], X[a]) ** 2 == pytest.approx(difference @ M @ difference)
-    np.testing.assert_array_equal(itml.components_, itml.components_.T)
-    assert np.linalg.eigvalsh(M)[0] > 0
-
-
 def test_without_iterations_the_metric_is_the_prior():
     X, y = wine()
     with warnings.catch_warnings():
@@ -235,46 +194,6 @@ def test_without_iterations_the_metric_is_the_prior():
     assert nothing["identity"].n_iter_ == 0
     given_one = np.diag(np.arange(1.0, 14.0))
     np.testing.assert_allclose(ITML(prior=given_one, max_iter=0).fit(X, y).get_mahalanobis_matrix(), given_one)
-
-
-def test_stopping_short_is_said():
-    X, y = wine()
-    with pytest.warns(ConvergenceWarning, match="stopped after 1 sweeps.*Raise max_iter"):
-        ITML(1.0, max_iter=1, random_state=0).fit(X, y)
-
-
-def test_the_scale_of_the_rows_does_not_matter():
-    X, y = wine()
-    plain, large = (ITML(0.01, random_state=0).fit(rows, y).get_mahalanobis_matrix() for rows in (X, 1000 * X))
-    np.testing.assert_allclose(large, plain, rtol=1e-8, atol=1e-10)
-
-
-def test_columns_in_another_order_give_the_same_metric_in_that_order():
-    X, y = wine()
-    order = np.random.default_rng(0).permutation(13)
-    for k in (5, None):
-        plain, moved = (
-            ITML(0.01, n_constraints=2000, n_neighbors=k, random_state=0).fit(rows, y) for rows in (X, X[:, order])
-        )
-        expected = plain.get_mahalanobis_matrix()[np.ix_(order, order)]
-        np.testing.assert_allclose(moved.get_mahalanobis_matrix(), expected, atol=1e-9)
-
-
-def test_the_same_seed_gives_the_same_metric_on_any_number_of_threads_and_after_pickling():
-    X, y = wine()
-    itml = ITML(0.01, random_state=3)
-    found = []
-    for count in (1, 2):
-        with threads(count):
-            found.append(clone(itml).fit(X, y))
-    np.testing.assert_array_equal(found[0].components_, found[1].components_)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found[0])).transform(X), found[1].transform(X))
-    assert not np.array_equal(ITML(0.01, n_constraints=50, random_state=4).fit(X, y).components_, found[0].components_)
-
-
-def test_a_progress_bar_is_shown_on_request(capsys):
-    ITML(random_state=0, verbose=True).fit(*wine())
-    assert "ITML" in capsys.readouterr().err
 
 
 def test_given_bounds_are_used():
@@ -313,80 +232,7 @@ def test_with_a_taxonomy_next_of_kin_are_not_pushed_apart():
     assert shares[1] > 2 * shares[0]  # the second column sets cats apart, the first only two dogs
 
 
-def test_a_taxonomy_without_a_class_is_refused_with_its_name():
-    with pytest.raises(InputError, match="'pug'"):
-        ITML(taxonomy=WORDS).fit([[0.0], [1.0], [2.0], [3.0]], ["pug", "pug", "red", "red"])
-    with pytest.raises(InputError, match="must be a Taxonomy"):
-        ITML(taxonomy={"pet": []}).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
-
-
 # ---------------------------------------------------------------- odd and bad input
 
 
-def test_classes_of_one_row_constant_columns_and_more_columns_than_rows_are_no_trouble():
-    random = np.random.default_rng(0)
-    X = random.normal(size=(12, 30))
-    X[:, 4] = 1.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for prior in ("identity", "covariance", "within-class"):
-            for k in (20, None):
-                itml = ITML(n_neighbors=k, prior=prior, random_state=0)
-                assert np.isfinite(itml.fit(X, [0] * 6 + [1] * 5 + [2]).components_).all()
-                assert np.isfinite(itml.fit(X, np.arange(12)).components_).all()
-
-
-def test_duplicates_are_no_trouble():
-    X = np.repeat([[0.0, 1.0], [2.0, 1.0], [5.0, 5.0]], 4, axis=0)
-    y = [0, 0, 0, 1] * 3
-    assert np.isfinite(ITML(1.0, random_state=0).fit(X, y).components_).all()
-
-
-@pytest.mark.parametrize(
-    ("settings_of", "words"),
-    [
-        ({"gamma": 0}, r"gamma must be a number in the range \(0, inf\]; got 0"),
-        ({"gamma": "much"}, "gamma"),
-        ({"tol": math.nan}, "tol"),
-        ({"max_iter": -1}, "max_iter must be a whole number of at least 0; got -1"),
-        ({"n_constraints": 2.5}, "n_constraints"),
-        ({"n_neighbors": 0}, "n_neighbors"),
-        ({"prior": "identiy"}, "did you mean 'identity'"),
-        ({"prior": -np.eye(13)}, "eigenvalues above 0"),
-        ({"prior": np.eye(3)}, "13"),
-        ({"bounds": (9.0, 1.0)}, "0 < u <= l"),
-        ({"bounds": 3.0}, "0 < u <= l"),
-    ],
-)
-def test_bad_settings_are_said(settings_of: dict[str, Any], words):
-    with pytest.raises(InputError, match=words):
-        ITML(**settings_of).fit(*wine())
-
-
-def test_rows_that_teach_nothing_are_refused():
-    with pytest.raises(InputError, match="1 class"):
-        ITML().fit([[0.0], [1.0]], [0, 0])
-    with pytest.raises(InputError, match="All 4 rows are the same"):
-        ITML().fit(np.ones((4, 2)), [0, 0, 1, 1])
-    with pytest.raises(ValueError, match="NaN"):
-        ITML().fit([[0.0], [np.nan]], [0, 1])
-
-
 # ---------------------------------------------------------------- what it is good for
-
-
-@pytest.mark.slow
-def test_on_tiny_imagenet_it_beats_the_euclidean_metric():
-    try:
-        train, test = load_dataset("tin200", split="train"), load_dataset("tin200", split="test")
-    except DatasetNotFound as missing:
-        pytest.skip(str(missing))
-    X, Q = train.X[:, :50], test.X[:, :50]
-    itml = ITML(0.01, random_state=0).fit(X, train.y)
-    plain = NeighborClassifier(20, posterior="proportional").fit(X, train.y).score(Q, test.y)
-    learned = (
-        NeighborClassifier(20, posterior="proportional")
-        .fit(itml.transform(X), train.y)
-        .score(itml.transform(Q), test.y)
-    )
-    assert learned >= plain + 0.006

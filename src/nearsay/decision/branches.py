@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, check_labels
 from nearsay.decision.rules import flat
 from nearsay.errors import InputError
-
-if TYPE_CHECKING:
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 
 def curves_by_branch(
@@ -33,7 +31,6 @@ def curves_by_branch(
 def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
     """The place in ``branches`` of the first that holds each row's most probable leaf: (n_rows,).
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> branch_of([[0.4, 0.3, 0.2, 0.1], [0, 0, 1, 0]], tree, ["A", "B"])
     array([0, 1])
@@ -47,7 +44,6 @@ def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.nd
 def branch_of_leaves(taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
     """The place in ``branches`` of the first that holds each leaf: (n_leaves,).
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> branch_of_leaves(Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}}), ["cat", "dog"])
     array([1, 1, 0])
     """

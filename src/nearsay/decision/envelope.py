@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from nearsay.core.arrays import as_labels, check_row_numbers
 from nearsay.core.parallel import in_parallel
 from nearsay.decision.rules import Levels, as_compared, as_probabilities, climbs, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
-
-if TYPE_CHECKING:
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Beyond it a bit of information is lost in the rounding of probabilities.
 LARGEST_SHIFT = 1e12
@@ -115,7 +113,6 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts") -> Op
     p_leaf : (n_queries, n_leaves), rows sum to 1.
     rule : one of RULES
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> points = operating_points([[0.4, 0.3, 0.2, 0.1]], tree)
     >>> points.settings.round(4), [tree.nodes[v] for v in points.nodes]
@@ -214,7 +211,6 @@ def accuracy_curve(points: OperatingPoints, y: Any, taxonomy: Taxonomy) -> Accur
     y : (n_queries,) names of nodes
         Mostly leaves. Where only an inner node is known ("some dog"), that node and those above it are right.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
     >>> curve = accuracy_curve(operating_points(p, tree), ["a1", "a2", "b1", "a1"], tree)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from nearsay.decision.confidence_bound import right_answers_needed, rows_needed
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.rules import as_probabilities
 from nearsay.errors import InputError
-
-if TYPE_CHECKING:
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 HALVINGS = 25
 
@@ -66,7 +64,6 @@ def fit_reward_shift(
         +inf, with a warning, where only the root keeps the promise; a bisection then gives the end of its
         bracket, (accuracy · most information) / (1 − accuracy), as the authors do, also with a warning.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
     >>> [round(fit_reward_shift(p, ["a1", "a2", "b1", "a1"], tree, share), 3) for share in (0.5, 0.75, 0.8)]
@@ -112,7 +109,6 @@ def fit_reward_shifts_by_branch(
     shifts : (n_branches,) for ``darts(p, taxonomy, shifts[branch_of(p, taxonomy, branches)])``. +inf, with a warning,
         for a branch without rows; otherwise as ``fit_reward_shift`` gives it for the rows of the branch.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.4, 0.3]]
     >>> fit_reward_shifts_by_branch(p, ["a1", "b2"], tree, 1.0, ["A", "B"], method="exact").round(2)

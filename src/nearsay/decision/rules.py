@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nearsay.core.arrays import as_rows, row_blocks
 from nearsay.core.parallel import in_parallel
 from nearsay.errors import InputError
-
-if TYPE_CHECKING:
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Ten thousand float32 probabilities, or fifty printed with six digits, add up to 1 within this.
 SUM_TOLERANCE = 1e-4
@@ -37,7 +35,6 @@ BLOCK_BYTES = 8 << 20
 def flat(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     """Name the most probable leaf, sure or not; the first one at ties.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> [tree.nodes[v] for v in flat([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.4, 0.1]], tree)]
     ['a1', 'a2']
@@ -50,7 +47,6 @@ def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
 
     At 0 it is ``flat``; above 1 it is always the root. One threshold for all queries, or (n_queries,).
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> [tree.nodes[v] for t in (0.4, 0.5) for v in flat_reject([[0.4, 0.3, 0.2, 0.1]], tree, t)]
     ['a1', 'R']
@@ -71,7 +67,6 @@ def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
     reward_shift : float of at least 0, or (n_queries,)
         In bits, for all queries or for each. +inf names the root.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]]                     # A .7, B .3; leaves are worth 2 bits, A and B 1, R 0
     >>> [tree.nodes[darts(p, tree, shift)[0]] for shift in (0, 0.5, 3)]      # .8 > .7   1.05 > 1.0   3.0 > 2.8
@@ -99,7 +94,6 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIS
     taxonomy order. Where no node is so probable it is the root. At 0 it is ``flat``, unless a prior makes some
     leaves say more than others. One threshold for all queries, or (n_queries,).
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> [tree.nodes[fixed_threshold([[0.4, 0.3, 0.2, 0.1]], tree, t)[0]] for t in (0.4, 0.6, 0.78)]
     ['a1', 'A', 'R']
@@ -118,7 +112,6 @@ def climbing(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
     Along first parents where a node has several; the root where no node is so probable. At 0 it is ``flat``. One
     threshold for all queries, or (n_queries,).
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.0, 0.3, 0.3]]                     # A .4, B .6: a climb never leaves the branch of a1
     >>> [tree.nodes[climbing(p, tree, t)[0]] for t in (0.4, 0.5)]
@@ -176,7 +169,6 @@ RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
 def node_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     """How probable each node is: the sum over the leaves below it, each counted once; (n_queries, n_nodes).
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> dag = Taxonomy.from_edges([("R", "P"), ("R", "Q"), ("P", "a"), ("P", "b"), ("Q", "b"), ("Q", "c")])
     >>> node_probabilities([[0.2, 0.5, 0.3]], dag)
     array([[0.2, 0.5, 0.3, 0.7, 0.8, 1. ]])
@@ -281,7 +273,6 @@ def block_by_block(choose: Callable[[slice], np.ndarray], n_queries: int, taxono
 def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     """Give float64 rows, one column per leaf, that sum to 1; nothing is normalized silently.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> as_probabilities([[0.9, 0.8]], Taxonomy.from_edges([("R", "a"), ("R", "b")]))
     Traceback (most recent call last):
     nearsay.errors.InputError: Row 0 of p_leaf sums to 1.7, but probabilities of the leaves sum to 1. ...

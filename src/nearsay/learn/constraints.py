@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearsay.errors import InputError
+from nearsay.learn.linear_map import rows_by_class
 from nearsay.neighbors.other_groups import nearest_among, others
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -69,9 +70,9 @@ def sample_pairs(
     """
     classes = _Classes(labels, groups)
     n_similar = (n_pairs + 1) // 2
-    similar = _draw(n_similar, classes.count_similar(), classes.some_similar, classes.all_similar, random)
+    similar = _draw(n_similar, classes.n_similar, classes.some_similar, classes.all_similar, random)
     dissimilar = _draw(
-        n_pairs - n_similar, classes.count_dissimilar(), classes.some_dissimilar, classes.all_dissimilar, random
+        n_pairs - n_similar, classes.n_dissimilar, classes.some_dissimilar, classes.all_dissimilar, random
     )
     return _mixed(classes.rows[similar], classes.rows[dissimilar], random)
 
@@ -95,8 +96,7 @@ def near_pairs(
     >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similar.tolist()))
     [(0, 1, True), (0, 2, False), (1, 2, False), (2, 3, True)]
     """
-    by_class = np.argsort(labels, kind="stable")
-    members = np.split(by_class, np.cumsum(np.bincount(labels))[:-1])
+    members = rows_by_class(labels)
     n_similar = (n_pairs + 1) // 2
     similar = _some_of_each_class(_near_same_class(X, members, n_neighbors, groups), labels, n_similar, random)
     dissimilar = _some_of_each_class(
@@ -182,24 +182,15 @@ class _Classes:
         self.rows = np.argsort(labels, kind="stable")
         self.sizes = np.bincount(labels)
         self.starts = np.cumsum(self.sizes) - self.sizes
-        self._groups = None if groups is None else groups[self.rows]
-        labels = labels[self.rows]
-        self._of_one_class = _n_pairs(labels)
-        if self._groups is not None:
-            in_both = np.unique(np.column_stack([labels, self._groups]), axis=0, return_inverse=True)[1]
-            self._of_one_class -= _n_pairs(in_both.reshape(-1))
-
-    def count_similar(self) -> int:
-        return self._of_one_class
-
-    def count_dissimilar(self) -> int:
-        n = len(self.rows)
-        return n * (n - 1) // 2 - (0 if self._groups is None else _n_pairs(self._groups)) - self._of_one_class
+        n = len(labels)
+        self._groups = np.arange(n) if groups is None else groups[self.rows]
+        of_both = np.column_stack([labels[self.rows], self._groups])
+        in_both = np.unique(of_both, axis=0, return_inverse=True)[1].reshape(-1)
+        self.n_similar = _n_pairs(labels) - _n_pairs(in_both)
+        self.n_dissimilar = n * (n - 1) // 2 - _n_pairs(self._groups) - self.n_similar
 
     def _across(self, places: np.ndarray) -> np.ndarray:
         """The pairs of two groups."""
-        if self._groups is None:
-            return places
         return places[self._groups[places[:, 0]] != self._groups[places[:, 1]]]
 
     def some_similar(self, n: int, random: np.random.RandomState) -> np.ndarray:

@@ -21,6 +21,9 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 # Percentiles of the observed distances: the bounds for similar and for dissimilar pairs.
 NEAR_AND_FAR = (5, 95)
 
+# The inverse of a covariance to these powers: if rows are scaled by 2, the map is scaled by 1/2 to this power.
+PRIORS = {"identity": 0.0, "covariance": 1.0, "within-class": 0.5}
+
 # Pairs of classes nearer than this in a taxonomy are drawn together a little instead of being pushed apart.
 NEXT_OF_KIN = 0.4
 
@@ -125,7 +128,7 @@ class ITML(LearnedMetric):
             if not len(pairs.first):
                 raise InputError("All rows are of one group, so there is no pair to learn from. Pass several groups.")
             apart = self._apart(pairs, labels, classes)
-            per_unit = unit ** -PRIOR_POWERS[self.prior] if isinstance(self.prior, str) else 1.0
+            per_unit = unit ** -PRIORS[self.prior] if isinstance(self.prior, str) else 1.0
             squared = (unit * per_unit) ** 2  # what a squared distance is multiplied by
             bounds = None if self.bounds is None else (self.bounds[0] / squared, self.bounds[1] / squared)
             constraints, (near, far) = as_constraints(X, pairs, apart, prior, bounds)
@@ -278,31 +281,15 @@ def check_bounds(bounds: Any) -> None:
         )
 
 
-def _identity(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    return np.eye(X.shape[1])
-
-
-def _inverse_covariance(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    centered = X - X.mean(axis=0)
-    return power_of(trusted_covariance(centered), -1.0)
-
-
-def _within_class(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    centered = around_class_means(X, labels)
-    return power_of(trusted_covariance(centered), -0.5)
-
-
-PRIORS = {"identity": _identity, "covariance": _inverse_covariance, "within-class": _within_class}
-# If rows are scaled by 2, the map is scaled by this power of 2.
-PRIOR_POWERS = {"identity": 0.0, "covariance": 1.0, "within-class": 0.5}
-
-
 def prior_matrix(prior: Any, X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The matrix of a prior metric, named or given: symmetric and positive definite."""
     if isinstance(prior, str):
         if prior not in PRIORS:
             raise unknown_name("prior", prior, PRIORS, " You can also pass a matrix.")
-        return PRIORS[prior](X, labels)
+        if prior == "identity":
+            return np.eye(X.shape[1])
+        centered = around_class_means(X, labels) if prior == "within-class" else X - X.mean(axis=0)
+        return power_of(trusted_covariance(centered), -PRIORS[prior])
     M = np.array(as_rows(prior, name="prior", width=X.shape[1]), np.float64)
     if M.shape[0] != M.shape[1] or not np.allclose(M, M.T) or np.linalg.eigvalsh(M)[0] <= 0:
         raise InputError(

@@ -107,6 +107,16 @@ def class_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return labels, classes
 
 
+def rows_by_class(labels: np.ndarray) -> list[np.ndarray]:
+    """The row numbers of each class, ascending.
+
+    >>> rows_by_class(np.array([1, 0, 1]))
+    [array([1]), array([0, 2])]
+    """
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.unique(labels, return_counts=True)[1])[:-1])
+
+
 def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:
     """Rows scaled so that their fourth powers neither overflow nor underflow; and the unit.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nearsay.core.arrays import row_blocks
+from nearsay.learn.linear_map import rows_by_class
 from nearsay.neighbors.other_groups import nearest_among, others
 
 
@@ -45,7 +46,7 @@ def near_triplets(
     >>> near_triplets(X, labels, 4, (1, 1), np.random.RandomState(0))
     Triplets(anchor=array([0, 1, 2, 3]), same=array([1, 0, 3, 2]), other=array([2, 2, 1, 1]))
     """
-    members = [rows for rows in _by_class(labels) if len(rows) > 1]
+    members = [rows for rows in rows_by_class(labels) if len(rows) > 1]
     if not members:
         return Triplets(*np.empty((3, 0), np.int64))
     n_drawn = _shared_out(n_triplets, np.concatenate(members), labels, random)
@@ -55,17 +56,11 @@ def near_triplets(
     return Triplets(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
 
 
-def _by_class(labels: np.ndarray) -> list[np.ndarray]:
-    """The row numbers of each class, ascending."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.unique(labels, return_counts=True)[1])[:-1])
-
-
 def _shared_out(n: int, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> np.ndarray:
     """How many of ``n`` triplets each of the ``rows`` gets; the remainder is spread over classes at random."""
     by_lot = random.permutation(rows)
     place_in_class = np.empty(len(rows), np.int64)
-    for places in _by_class(labels[by_lot]):
+    for places in rows_by_class(labels[by_lot]):
         place_in_class[places] = np.arange(len(places))
     favored = by_lot[np.argsort(place_in_class, kind="stable")[: n % len(rows)]]
     shared = np.zeros(len(labels), np.int64)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nearsay.decision.envelope import check_labels, operating_points
 from nearsay.decision.rules import as_probabilities
-
-if TYPE_CHECKING:
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ def risk_coverage_curve(p_leaf: Any, y: Any, taxonomy: Taxonomy, *, rule: str = 
     rule : {"climbing", "darts", "fixed-threshold", "flat-reject"}, default="climbing"
         "climbing" is that of Goren et al.; "flat-reject" is selective classification without a taxonomy.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> curve = risk_coverage_curve([[0.5, 0.3, 0.1, 0.1], [0.1, 0.0, 0.2, 0.7]], ["a2", "b2"], tree)
     >>> curve.coverage, curve.risk                # leaves, at −inf and at 0; A and b2; A and B; B alone
@@ -87,7 +84,6 @@ def risk_coverage_curve(p_leaf: Any, y: Any, taxonomy: Taxonomy, *, rule: str = 
 def hierarchical_aurc(p_leaf: Any, y: Any, taxonomy: Taxonomy, *, rule: str = "climbing") -> float:
     """The area under risk against coverage (hAURC) of a rule; see ``risk_coverage_curve``.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> hierarchical_aurc([[0.5, 0.3, 0.1, 0.1], [0.1, 0.0, 0.2, 0.7]], ["a2", "b2"], tree, rule="flat-reject")
     0.125

@@ -7,15 +7,13 @@ An answer is right if it is the label or an ancestor of it. A right answer gains
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from nearsay.decision.envelope import AccuracyCurve
 from nearsay.errors import InputError
-
-if TYPE_CHECKING:
-    from nearsay.decision.envelope import AccuracyCurve
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Levels of information that differ by less than this are equal up to rounding.
 SAME_INFORMATION_DIGITS = 9
@@ -36,7 +34,6 @@ def hierarchical_accuracy(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float
         Mostly leaves. If only "some dog" is known, "dog" and its ancestors are right, a breed is not.
     y_pred : (n,) names of nodes, as ``HedgedClassifier.predict`` gives them.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> hierarchical_accuracy(["corgi", "corgi", "corgi", "cat"], ["corgi", "poodle", "dog", "pet"], pets)
     0.75
@@ -53,7 +50,6 @@ def information_gain(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, normalized
     normalized : bool, default=True
         As a share of the information of the most informative leaf, so that 1 is perfect. Otherwise in bits.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> information_gain(["a1", "a2", "b1", "a1"], ["A", "A", "A", "a1"], tree, normalized=False)   # 1 + 1 + 0 + 2
     1.0
@@ -67,7 +63,6 @@ def information_gain(y_true: Any, y_pred: Any, taxonomy: Taxonomy, *, normalized
 def semantic_similarity(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
     """The mean of ``semantic_similarities``.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> semantic_similarity(["a1", "a2", "b1", "a1"], ["a1", "a1", "a1", "a1"], tree)
     0.625
@@ -83,7 +78,6 @@ def semantic_similarities(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> np.nd
 
     y_true, y_pred : (n,) names of nodes; it does not matter which is which.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> semantic_similarities(["corgi"] * 5, ["corgi", "poodle", "dog", "cat", "pet"], pets)
     array([1. , 0.5, 0.5, 0. , 0. ])
@@ -109,7 +103,6 @@ def lca_cost(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> float:
     ----------
     y_true, y_pred : (n,) names of nodes; it does not matter which is which.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> [lca_cost(["corgi"], [node], pets) for node in ("corgi", "poodle", "dog", "cat")]
     [0.0, 1.0, 1.0, 2.0]
@@ -139,7 +132,6 @@ def f_scores(accuracy: Any, normalized_gain: Any) -> np.ndarray:
 def best_f_score(curve: AccuracyCurve) -> float:
     """The largest F score among all operating points of a rule.
 
-    >>> from nearsay.decision.envelope import AccuracyCurve
     >>> best_f_score(AccuracyCurve("darts", np.array([0.0, 0.5]), np.array([2, 3]), np.array([1.0, 1.0]), 4, 2.0))
     0.6
     """
@@ -173,7 +165,6 @@ def breakdown(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> Breakdown:
     ----------
     y_true, y_pred : (n,) names of nodes, as in ``hierarchical_accuracy``.
 
-    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> breakdown(["a1", "a2", "b1", "a1"], ["A", "A", "A", "a1"], tree)
     Breakdown(wrong=0.25, information=array([0., 1., 2.]), shares=array([0.  , 0.5 , 0.25]),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from scipy.stats import beta
 
-Parents = Sequence[Sequence[int]]
+Parents = tuple[tuple[int, ...], ...]
 
 
+@cache
 def at_or_above(parents: Parents, node: int) -> set[int]:
     found = {node}
     for parent in parents[node]:
@@ -19,11 +21,13 @@ def at_or_above(parents: Parents, node: int) -> set[int]:
     return found
 
 
+@cache
 def leaves_under(parents: Parents, node: int) -> list[int]:
     inner = {parent for above in parents for parent in above}
     return [leaf for leaf in range(len(parents)) if leaf not in inner and node in at_or_above(parents, leaf)]
 
 
+@cache
 def information(parents: Parents) -> list[float]:
     root = len(parents) - 1
     all_leaves = len(leaves_under(parents, root))

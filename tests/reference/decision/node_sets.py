@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 from tests.reference.decision.hedging import Parents, leaves_under
@@ -22,6 +23,7 @@ def along_first_parents(parents: Parents, node: int) -> set[int]:
     return below
 
 
+@cache
 def all_sets(parents: Parents, most: int) -> list[tuple[int, ...]]:
     """Nodes with disjoint leaves; of several, each has only leaves that come to it by first parents."""
     leaves = [set(leaves_under(parents, node)) for node in range(len(parents))]

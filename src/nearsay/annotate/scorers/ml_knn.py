@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.annotate.scorers.relevance import weighted_votes
+from nearsay.annotate.scorers.relevance import word_votes
 from nearsay.core.arrays import as_rows, check_n_neighbors, row_blocks
 from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_estimator, check_number
@@ -51,7 +51,7 @@ class VoteRecord:
         shape = (keywords.shape[1], table.n_neighbors + 1)
         every, has = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for rows in row_blocks(len(table), row_bytes=32 * shape[0]):
-            votes = votes_for_words(table.indices[rows], keywords)
+            votes = word_votes(table.indices[rows], keywords).astype(np.int64)
             has_word = keywords[rows].toarray() > 0
             every += _by_votes(votes, np.ones(votes.shape, np.bool_), shape)
             has += _by_votes(votes, has_word, shape)
@@ -74,11 +74,6 @@ class VoteRecord:
         with_word = prior * (smoothing + self.has) / (smoothing * n_sizes + n_has)
         without = (1 - prior) * (smoothing + self.lacks) / (smoothing * n_sizes + n_lacks)
         return with_word / (with_word + without)
-
-
-def votes_for_words(indices: np.ndarray, keywords: csr_array) -> np.ndarray:
-    """How many neighbors have each word: (n_queries, n_words). Missing ones have none."""
-    return weighted_votes(indices, np.ones(indices.shape), keywords).astype(np.int64)
 
 
 def _by_votes(votes: np.ndarray, counted: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -165,5 +160,6 @@ class MLkNN(DocumentedEstimator):
         """Look up the votes of every query."""
         answers = np.empty((len(table), len(by_votes)), by_votes.dtype)
         for part in row_blocks(len(table), row_bytes=16 * len(by_votes)):
-            answers[part] = by_votes[np.arange(len(by_votes)), votes_for_words(table.indices[part], self._keywords)]
+            votes = word_votes(table.indices[part], self._keywords).astype(np.int64)
+            answers[part] = by_votes[np.arange(len(by_votes)), votes]
         return answers

@@ -95,6 +95,11 @@ def weighted_votes(indices: np.ndarray, weights: np.ndarray, keywords: csr_array
     return (votes @ keywords).toarray()
 
 
+def word_votes(indices: np.ndarray, keywords: csr_array) -> np.ndarray:
+    """How many neighbors have each word: (n_queries, n_words). Missing ones have none."""
+    return weighted_votes(indices, np.ones(indices.shape), keywords)
+
+
 # ------------------------------------------------------------ weights of the neighbors
 
 

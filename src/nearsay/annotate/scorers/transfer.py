@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.annotate.scorers.relevance import weighted_votes
+from nearsay.annotate.scorers.relevance import word_votes
 from nearsay.core.arrays import row_blocks
 from nearsay.neighbors.table import NeighborTable
 
@@ -40,8 +40,8 @@ def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
     share = frequency / max(keywords.shape[0], 1)
     scores = np.tile(share, (len(table), 1))
     for part in row_blocks(len(table), row_bytes=32 * keywords.shape[1]):
-        nearest = _votes(table.indices[part, :1], keywords)
-        others = _votes(table.indices[part, 1:], keywords)
+        nearest = word_votes(table.indices[part, :1], keywords)
+        others = word_votes(table.indices[part, 1:], keywords)
         alongside = (csr_array(nearest) @ together).toarray()
         for query in range(len(nearest)):
             words = np.flatnonzero((nearest[query] > 0) | (others[query] > 0))
@@ -50,7 +50,3 @@ def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
             order = words[np.lexsort((-frequency[words], -support, -support * alongside[query, words], ~first))]
             scores[part.start + query, order] = 2 - np.arange(len(order)) / max(len(order), 1)
     return scores
-
-
-def _votes(indices: np.ndarray, keywords: csr_array) -> np.ndarray:
-    return weighted_votes(indices, np.ones(indices.shape), keywords)

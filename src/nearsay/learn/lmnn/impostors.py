@@ -30,8 +30,8 @@ from nearsay.search.gpu.gpu_search import fits_gpu
 ROOM = 0.1
 # Products computed at once by a thread: 16 MB of float32.
 PRODUCTS_AT_ONCE = 1 << 22
-# Products, over all blocks, from which on the GPU is faster; and the device.
-CARD_FROM, CARD = 1 << 28, "cuda"
+# Products, over all blocks, from which on the GPU is faster; and its name in torch.
+GPU_FROM, GPU = 1 << 28, "cuda"
 
 
 class Listed(NamedTuple):
@@ -78,7 +78,7 @@ class ImpostorLists:
         self._n_kept = 0
         self._keeping = Lock()
         self._made_for: np.ndarray | None = None
-        self._device = CARD if len(rows) * len(X) >= CARD_FROM and fits_gpu(X) else None
+        self._device = GPU if len(rows) * len(X) >= GPU_FROM and fits_gpu(X) else None
         self._on_gpu: GpuImpostors | None = None
 
     def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:

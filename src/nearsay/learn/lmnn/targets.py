@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearsay.learn.linear_map import rows_by_class
 from nearsay.neighbors.other_groups import others
 
 
@@ -23,8 +24,7 @@ def target_neighbors(
            [-1, -1]])
     """
     targets = np.full((len(X), n_neighbors), -1, np.int64)
-    order = np.argsort(labels, kind="stable")
-    for members in np.split(order, np.cumsum(np.bincount(labels))[:-1]):
+    for members in rows_by_class(labels):
         k = min(n_neighbors, len(members) - 1)
         if k > 0:
             # Rows of a class keep their order, so ties are broken the same way.
