@@ -321,6 +321,8 @@ def test_hedged_answers_go_by_the_taxonomy(tmp_path):
         assert collection.label([[0.5, 0.0]], accuracy=0.1)[0].node in ("cat", "dog")
         with pytest.raises(InputError, match="'fish' is not in the taxonomy"):
             collection.relabel(["1"], ["fish"])
+        with pytest.raises(InputError, match=r"'dogs' is not in the taxonomy .*\(did you mean 'dog'\?\)"):
+            collection.relabel(["1"], ["dogs"])
 
 
 def test_hedged_answers_have_the_words_of_the_taxonomy_also_when_opened_again(tmp_path):

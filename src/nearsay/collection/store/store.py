@@ -50,7 +50,7 @@ from nearsay.collection.store.validate_items import (
     checked_words,
 )
 from nearsay.core.settings import check_whole
-from nearsay.errors import InputError, StorageError
+from nearsay.errors import InputError, StorageError, closest
 from nearsay.taxonomy.edges import few
 
 # Of columns with a value for each item.
@@ -387,9 +387,10 @@ class Store(ReadableStore):
         stored = self._stored_taxonomy()
         missing = sorted({label for label in labels if label is not None} - stored.nodes)
         if missing and stored.edges is not None:
+            suggestion = closest(missing[0], stored.nodes) if len(missing) == 1 else ""
             raise InputError(
-                f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"
-                " its nodes as labels, or set another taxonomy with set_taxonomy."
+                f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this"
+                f" collection{suggestion}. Use its nodes as labels, or set another taxonomy with set_taxonomy."
             )
 
     def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
