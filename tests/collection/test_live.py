@@ -305,7 +305,7 @@ def test_it_says_when_what_was_learned_has_gone_stale(pets):
     assert not collection.learned.stale
     collection.add([f"n{row}" for row in range(20)], X[:20] + 0.5, ["cat"] * 20)
     assert collection.learned.stale
-    assert str(collection.learned).startswith("Learned on 60 rows, now 80: learn again")
+    assert str(collection.learned).startswith("Learned from 60 rows; 80 vote now: learn again")
     assert not collection.learn(**VOTES).stale
 
 
