@@ -64,7 +64,7 @@ smoke: dist
 	rm -rf build/empty && mkdir build/empty
 	cd build/empty && ../smoke/bin/nearsay --version && ../smoke/bin/nearsay doctor && ../smoke/bin/nearsay tour
 
-# Reported weaknesses in what is installed, and all that the wheel brings, as a list that machines read (CycloneDX).
+# Known vulnerabilities of dependencies; all that the wheel brings, as a list for machines (CycloneDX).
 audit: .venv/dev build/tools
 	PIPAPI_PYTHON_LOCATION=$(BIN)/python build/tools/bin/pip-audit --skip-editable --progress-spinner off
 

@@ -1,4 +1,4 @@
-"""Make the pictures of docs/keywords.md again: python docs/make_pictures_annotation.py (needs the data set corel5k)."""
+"""Make the pictures of keywords again: python docs/make_pictures_annotation.py (needs the data set corel5k)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def main() -> None:
         served(collection) as home,
         sync_playwright() as p,
     ):
-        browser = p.chromium.launch(executable_path=CHROMIUM)
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else [])
         page = browser.new_page(viewport={"width": 1200, "height": 720})
         page.goto(f"{home}/ask")
         page.fill("#typed", QUESTION)

@@ -24,7 +24,7 @@ ESTIMATORS: dict[str, type] = {
 def declared(estimator: Any) -> dict[str, str]:
     """Checks of scikit-learn that an estimator cannot pass, and why: of those that hold neighbors and weights, one.
 
-    docs/classifier.md shows users how to declare it.
+    docs/rows-and-weights.md shows users how to declare it.
     """
     check = "check_sample_weight_equivalence_on_dense_data"
     if isinstance(estimator, ns.NeighborClassifier | ns.FusedClassifier):

@@ -458,7 +458,7 @@ def test_the_story_of_the_readme_is_what_happens(tmp_path, monkeypatch):
             Image.fromarray(emoji.images[row]).save(path)
     write_readme_tables()
     # What follows is walked through by tests/e2e/test_newcomers.py.
-    story = (ROOT / "README.md").read_text().split("Programs ask it, too")[0]
+    story = (ROOT / "README.md").read_text().split("Programs can ask it")[0]
     blocks = re.findall(r"```\n(\$ nearsay .*?)```", story, re.DOTALL)
     for part in "\n".join(blocks).split("$ nearsay ")[1:]:
         command, *told = [line for line in part.splitlines() if line.strip()]

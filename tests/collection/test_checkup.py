@@ -62,7 +62,7 @@ def test_a_whole_collection_is_ok_and_everything_in_it_is_counted(path):
     }
     assert result.versions["format"] == 1
     assert result.versions["sqlite"] == sqlite3.sqlite_version
-    assert result.learned.startswith("Learned on 26 rows, now 26")
+    assert result.learned.startswith("Learned from 26 rows.")
     assert (result.stale, result.writer, result.stored["n_left_behind"], result.stored["learned_folders"]) == (
         False,
         None,

@@ -305,7 +305,7 @@ def test_it_says_when_what_was_learned_has_gone_stale(pets):
     assert not collection.learned.stale
     collection.add([f"n{row}" for row in range(20)], X[:20] + 0.5, ["cat"] * 20)
     assert collection.learned.stale
-    assert str(collection.learned).startswith("Learned on 60 rows, now 80: learn again")
+    assert str(collection.learned).startswith("Learned from 60 rows; 80 vote now: learn again")
     assert not collection.learn(**VOTES).stale
 
 
@@ -322,6 +322,8 @@ def test_hedged_answers_go_by_the_taxonomy(tmp_path):
         assert collection.label([[0.5, 0.0]], accuracy=0.1)[0].node in ("cat", "dog")
         with pytest.raises(InputError, match="'fish' is not in the taxonomy"):
             collection.relabel(["1"], ["fish"])
+        with pytest.raises(InputError, match=r"'dogs' is not in the taxonomy .*\(did you mean 'dog'\?\)"):
+            collection.relabel(["1"], ["dogs"])
 
 
 def test_hedged_answers_have_the_words_of_the_taxonomy_also_when_opened_again(tmp_path):

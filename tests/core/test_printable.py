@@ -114,3 +114,15 @@ def test_tables_titles_and_sentences_are_printable(capsys):
     shown = capsys.readouterr().out
     assert not STEERING.search(shown)
     assert "\\x1b]52;c;aGk=" in shown
+
+
+@pytest.mark.parametrize("column", ["item", "label", "at least", "neighbor"])
+def test_ids_and_labels_are_never_shortened_in_a_narrow_table(column, capsys):
+    from nearsay.core.terminal import empty_table
+
+    table = empty_table("", column, "remark")
+    table.add_row("q" * 60, "w" * 60)
+    print_parts(table)
+    shown = capsys.readouterr().out
+    assert shown.count("q") == 60
+    assert shown.count("w") < 60

@@ -55,7 +55,7 @@ def test_every_name_loads_what_the_catalog_says(load, name: str) -> None:
 @pytest.mark.parametrize(("load", "name"), EVERY, ids=lambda part: getattr(part, "__name__", part))
 def test_every_name_is_documented_and_listed_where_an_unknown_one_is_refused(load, name: str) -> None:
     assert f"    {name} " in load.__doc__
-    page = "data.md" if load is load_dataset else "taxonomy.md"
+    page = "datasets.md" if load is load_dataset else "taxonomy.md"
     text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
     assert f"`{name}`" in text or f'"{name}"' in text
     with pytest.raises(InputError, match=rf"Known names:.*\b{name}\b"):

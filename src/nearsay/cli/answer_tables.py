@@ -91,9 +91,7 @@ def _evidence(answer: Answer) -> Any:
     from nearsay.describe.texts.shared_words import quote, words_of
 
     text = answer.item_text or ""
-    table = empty_table(
-        f"Neighbors of {quote(text)}", "labeled", "counts", "text", numbers=("counts",), whole=("text",)
-    )
+    table = empty_table(f"Neighbors of {quote(text)}", "labeled", "counts", "text", numbers=("counts",))
     for neighbor in answer.neighbors[:NEIGHBORS_SHOWN]:
         shown = _marked(quote(neighbor.text or "", 2 * QUOTED), words_of(text))
         table.add_row(neighbor.label or "", f"{neighbor.weight:.2f}", shown)

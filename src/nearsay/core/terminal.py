@@ -188,10 +188,12 @@ def print_errors(*lines: Any) -> None:
         typer.echo(printable(str(line)), err=True)
 
 
-def empty_table(
-    title: str, *columns: str, numbers: tuple[str, ...] = (), whole: tuple[str, ...] = ("item", "other")
-) -> Table:
-    """A new table; columns of ``numbers`` are right-aligned, and those that are ``whole`` never shortened."""
+# Ids, which are typed again in other commands, and answers.
+NEVER_SHORTENED = ("item", "other", "neighbor", "label", "labeled", "at least", "text")
+
+
+def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """A new table; columns of ``numbers`` are right-aligned, ids and labels are never shortened."""
     from rich import box
     from rich.table import Table
 
@@ -199,6 +201,6 @@ def empty_table(
     table.show_header = any(columns)
     table.min_width = len(title) + 2  # a title is broken at the width of its table
     for column in columns:
-        overflow: Any = "fold" if column in whole else "ellipsis"
+        overflow: Any = "fold" if column in NEVER_SHORTENED else "ellipsis"
         table.add_column(column, justify="right" if column in numbers else "left", overflow=overflow)
     return table

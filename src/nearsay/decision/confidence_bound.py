@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 # How much more than independent answers those of left-out rows scatter, where a quarter or more is wrong. Measured
-# over posteriors, sizes and shapes, with the choice among rules and posteriors (docs/guarantees.md).
+# over posteriors, sizes and shapes, with the choice among rules and posteriors (docs/guarantees-measured.md).
 LEFT_OUT_EXCESS = 1.0
 ALL_OF_IT_FROM = 0.25
 

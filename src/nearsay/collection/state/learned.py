@@ -420,7 +420,7 @@ class LearnedInfo:
     record : of all past answers: cases, right ones, and the range of the true share; None without any.
 
     >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
-    Learned on 4,500 rows, now 6,120: learn again to make use of them. pooled over euclidean, k = 10.
+    Learned from 4,500 rows; 6,120 vote now: learn again to use them. pooled over euclidean, k = 10.
     """
 
     n_rows: int
@@ -440,6 +440,7 @@ class LearnedInfo:
     def __str__(self) -> str:
         if not self.of_labels:
             return f"Nothing is labeled yet. {self.n_voters:,} items are compared by {' + '.join(self.views)}."
-        grown = f"Learned on {self.n_rows:,} rows, now {self.n_voters:,}"
-        again = ": learn again to make use of them" if self.stale else ""
-        return f"{grown}{again}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."
+        since = "" if self.n_voters == self.n_rows else f"; {self.n_voters:,} vote now"
+        again = ": learn again to use them" if self.stale else ""
+        grown = f"Learned from {self.n_rows:,} rows{since}{again}"
+        return f"{grown}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."

@@ -17,7 +17,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,7 +51,7 @@ from nearsay.collection.store.validate_items import (
 )
 from nearsay.core.settings import check_whole
 from nearsay.data.saved import saved_objects
-from nearsay.errors import InputError, StorageError
+from nearsay.errors import InputError, StorageError, closest
 from nearsay.taxonomy.edges import few
 
 # Of columns with a value for each item.
@@ -385,14 +385,14 @@ class Store(ReadableStore):
                 f"This cannot be undone: the taxonomy would lack labels that items have: {few(missing)}. Set one"
                 " that has them first, or give these items other labels."
             )
-        raise _not_nodes(missing)
+        raise _not_nodes(missing, stored.nodes)
 
     def check_labels(self, labels: Iterable[str | None]) -> None:
         """Refuse labels that are not in the taxonomy."""
         stored = self._stored_taxonomy()
         missing = sorted({label for label in labels if label is not None} - stored.nodes)
         if missing and stored.edges is not None:
-            raise _not_nodes(missing)
+            raise _not_nodes(missing, stored.nodes)
 
     def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
         try:
@@ -437,10 +437,11 @@ def _usable(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _not_nodes(missing: list[str]) -> InputError:
+def _not_nodes(missing: list[str], nodes: Collection[str]) -> InputError:
+    suggestion = closest(missing[0], nodes) if len(missing) == 1 else ""
     return InputError(
-        f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"
-        " its nodes as labels, or set another taxonomy with set_taxonomy."
+        f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this"
+        f" collection{suggestion}. Use its nodes as labels, or set another taxonomy with set_taxonomy."
     )
 
 
