@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,14 +29,15 @@ from nearsay.errors import InputError
 from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
+from nearsay.posterior.base import FOLDS, FOLDS_LEFT_OUT, Posterior, splits
 from nearsay.posterior.methods.past_case_table import listed_classes
 from nearsay.posterior.methods.pool.log_linear import (
     PRECISION,
     Cases,
-    add_cases,
+    WeightsFit,
     failure_share,
     fit_weights,
+    fits_of_some,
     likeliest,
     n_candidates,
     stack,
@@ -207,33 +209,32 @@ class Pooled(Posterior):
         sizes, worth = self._sizes()
         self._far_by_size = far_by_size(sizes, worth, usual_size(sizes, worth))
 
-    def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
-        n_weights = n_views * len(self.members_)
-        if len(cases) == 0:
-            weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
-            weights[-1] = 0.0
-        else:
-            weights, p_true = self._fitted_weights(cases, n_views, n_models, start)
-            self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
-        self.weights_ = weights[:n_weights].reshape(n_views, -1)
-        self.model_weights_ = weights[n_weights:-1]
-        self.size_weight_ = float(weights[-1])
+    def _learn(self, cases: Cases, n_views: int, n_models: int) -> None:
+        fit = None
+        if len(cases):
+            prior = self._center(n_views, n_models, cases), self._precision(n_views, n_models, len(cases))
+            fit = WeightsFit(*fit_weights(cases, *prior), cases.worth)
+        self._take(fit, n_views, n_models)
 
-    def _fitted_weights(
-        self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The weights of all features, and the probability they give the truth in each case."""
-        precision = self._precision(n_views, n_models, len(cases))
+    def _take(self, fit: WeightsFit | None, n_views: int, n_models: int) -> None:
+        """Weights of all features as they were fitted; None where there was nothing to learn from."""
+        n_weights = n_views * len(self.members_)
+        weights = np.append(np.full(n_weights + n_models, UNTAUGHT), 0.0) if fit is None else fit.weights
+        of_views, self.model_weights_, size = np.split(weights, [n_weights, -1])
+        self.weights_, self.size_weight_ = of_views.reshape(n_views, -1), float(size[0])
+        self.model_failure_ = self.model_failure
+        if fit is not None:
+            self.model_failure_ = min(self.model_failure, failure_share(fit.p_true, self.n_classes_, fit.worth))
+
+    def _center(self, n_views: int, n_models: int, cases: Cases) -> np.ndarray:
+        """Where the prior has its mean: at zero, or at what the few members that are to carry the pool have alone."""
+        n_weights = n_views * len(self.members_)
         if not self._has_core(n_views):
-            return fit_weights(cases, center=0.0, precision=precision, start=start)
-        core = np.ones(len(precision), np.bool_)
-        core[CORE_VIEWS * len(self.members_) : n_views * len(self.members_)] = False
-        few, _ = self._fitted_weights(
-            cases.of_views(CORE_VIEWS * len(self.members_), n_models), CORE_VIEWS, n_models, None
-        )
-        center = np.zeros(len(precision))
-        center[core] = few
-        return fit_weights(cases, center=center, precision=precision, start=start)
+            return np.zeros(n_weights + n_models + 1)
+        n_of_few = CORE_VIEWS * len(self.members_)
+        precision = self._precision(CORE_VIEWS, n_models, len(cases))
+        few, _ = fit_weights(cases.of_views(n_of_few, n_models), 0.0, precision)
+        return np.insert(few, n_of_few, np.zeros(n_weights - n_of_few))
 
     def _precision(self, n_views: int, n_models: int, n_cases: int) -> np.ndarray:
         """How closely the prior holds each weight."""
@@ -257,15 +258,10 @@ class Pooled(Posterior):
         teachers = teachers[evenly(len(teachers), CASES_TO_DROP_BY)]
         cases = self._cases(tables, rows, teachers)
         folds = []
-        for rest, fold in splits(self.labels_[rows], groups=self.groups_of(rows)):
-            taught, held_out = (cases[np.flatnonzero(np.isin(teachers, some))] for some in (rest, fold))
-            if len(taught) and len(held_out):
-                others = copy(self)
-                others._learn(taught, n_views, n_models, start=self._all_weights)
-                curvature = np.diag(self._precision(n_views, n_models, len(taught)))
-                weights, unused = others._all_weights, np.empty(len(taught))
-                add_cases(taught, weights, unused, np.zeros(len(weights)), curvature)
-                folds.append(TaughtFold(weights, curvature, held_out))
+        for fold, others, curvature in self._taught_by_the_rest(cases, teachers, rows):
+            held_out = cases[np.flatnonzero(np.isin(teachers, fold))]
+            if curvature is not None and len(held_out):
+                folds.append(TaughtFold(others._all_weights, curvature, held_out))
         numbers = np.arange(n_views * len(self.members_)).reshape(n_views, -1)
         columns = [*numbers, *(np.array([numbers.size + model]) for model in range(n_models))]
         if not folds:
@@ -313,12 +309,23 @@ class Pooled(Posterior):
         n_folds: int,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lines and their probabilities, by weights that the ``cases`` of the other folds teach."""
-        for rest, fold in splits(self.labels_[rows], n_folds, self.groups_of(rows)):
-            others = copy(self)
-            some = cases[np.flatnonzero(np.isin(teachers, rest))]
-            others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)
+        for fold, others, _ in self._taught_by_the_rest(cases, teachers, rows, n_folds):
             some_tables = [table[fold] for table in tables]
             yield fold, others.without_the_case(others.proba_groups(some_tables), some_tables, rows[fold])
+
+    def _taught_by_the_rest(
+        self, cases: Cases, teachers: np.ndarray, rows: np.ndarray, n_folds: int = FOLDS
+    ) -> Iterator[tuple[np.ndarray, Self, np.ndarray | None]]:
+        """Lines of each fold, a pool that the ``cases`` of the others teach, and its curvature; None of no cases."""
+        n_views, n_models = len(self.weights_), len(self.model_weights_)
+        parts = list(splits(self.labels_[rows], n_folds, self.groups_of(rows)))
+        center_of, precision_of = (partial(each, n_views, n_models) for each in (self._center, self._precision))
+        taught = (np.isin(teachers, rest) for rest, _ in parts)
+        fits = fits_of_some(cases, taught, self._all_weights, center_of, precision_of)
+        for (_, fold), fit in zip(parts, fits, strict=True):
+            others = copy(self)
+            others._take(fit, n_views, n_models)
+            yield fold, others, None if fit is None else fit.curvature
 
     def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """How many rows each class has, and how much they count together."""

@@ -10,6 +10,10 @@ from nearsay.core.compiling import only_compiled as compiled
 N_CODES = 256
 # Nodes are numbered below this prime: the children's numbers follow from their parent's, and draw the columns.
 PRIME, LEFT, RIGHT, DRAW = 2_147_483_647, 48_271, 69_621, 16_807
+# The place of the only bit of a number: the upper six bits of its product with this one are different for each.
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+BIT_OF = np.empty(64, np.int64)
+BIT_OF[[(int(DE_BRUIJN) << bit & (1 << 64) - 1) >> 58 for bit in range(64)]] = np.arange(64)
 
 
 @compiled
@@ -21,44 +25,65 @@ def is_coprime(a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sort_by_code(code, n, order, begin):  # type: ignore[no-untyped-def]
-    """Fill ``order`` with the numbers from 0 to n − 1 in ascending order of their codes."""
-    begin[:] = 0
+def sort_by_code(column, rows, first, n, code, order, ends, met, codes_met):  # type: ignore[no-untyped-def]
+    """Fill ``order`` with the numbers from 0 to n − 1 in ascending order of the codes of n rows; gives how many differ.
+
+    ``codes_met`` are the different codes, ascending, and ``ends`` where each of them ends in the order. ``ends`` and
+    ``met``, a bit for each code, are zeros before; whoever reads ``ends`` makes them zeros again. Nodes are small and
+    many: nothing but the codes that are met is looked at.
+    """
     for i in range(n):
-        begin[np.uint16(code[i]) + np.uint16(1)] += 1
-    for each in range(N_CODES):
-        begin[each + 1] += begin[each]
+        each = column[rows[first + i]]
+        code[i] = each
+        ends[each] += np.uint32(1)
+        met[each >> 6] |= np.uint64(1) << np.uint64(each & 63)
+    n_met, place = 0, np.uint32(0)
+    for word in range(len(met)):
+        bits = met[word]
+        met[word] = np.uint64(0)
+        while bits != 0:
+            lowest = bits & (~bits + np.uint64(1))
+            each = 64 * word + BIT_OF[(lowest * DE_BRUIJN) >> np.uint64(58)]
+            bits ^= lowest
+            size = ends[each]
+            ends[each] = place
+            place += size
+            codes_met[n_met] = each
+            n_met += 1
     for i in range(n):
-        order[begin[code[i]]] = i
-        begin[code[i]] += np.uint32(1)
+        order[ends[code[i]]] = i
+        ends[code[i]] += np.uint32(1)
+    return n_met
 
 
 @compiled
-def best_cut(code, order, n, weights, begins, ends, classes, total, left, squares, weight):  # type: ignore[no-untyped-def]
+def best_cut(codes_met, n_met, ends, order, weights, begins, stops, classes, total, left, squares, weight):  # type: ignore[no-untyped-def]
     """The cut of a node's rows by one column that leaves the purest halves: its score, and the last code on the left.
 
     The score is, added up over both halves, the sum of the squared weights of the classes over the weight: the larger
     it is, the less do the rows of a half differ. ``squares`` is the sum of squares of the whole node, and ``total``
     and ``left`` are weights by class, the latter zeros before and after.
     """
-    best, last = -1.0, code[order[0]]
-    squares_left, squares_right, weight_left = 0, squares, 0
-    for i in range(n - 1):
-        row = order[i]
-        w = weights[row]
-        weight_left += w
-        for at in range(begins[row], ends[row]):
-            one = classes[at]
-            squares_left += w * (2 * left[one] + w)
-            squares_right -= w * (2 * (total[one] - left[one]) - w)
-            left[one] += w
-        if code[row] != code[order[i + 1]]:
-            weight_right = weight - weight_left
-            score = (squares_left * weight_right + squares_right * weight_left) / (weight_left * weight_right)
-            if score > best:
-                best, last = score, code[row]
-    for i in range(n - 1):
-        for at in range(begins[order[i]], ends[order[i]]):
+    best, last = -1.0, codes_met[0]
+    squares_left, squares_right, weight_left, i = 0, squares, 0, 0
+    for number in range(n_met - 1):
+        end = ends[codes_met[number]]
+        while i < end:
+            row = order[i]
+            w = weights[row]
+            weight_left += w
+            for at in range(begins[row], stops[row]):
+                one = classes[at]
+                squares_left += w * (2 * left[one] + w)
+                squares_right -= w * (2 * (total[one] - left[one]) - w)
+                left[one] += w
+            i += 1
+        weight_right = weight - weight_left
+        score = (squares_left * weight_right + squares_right * weight_left) / (weight_left * weight_right)
+        if score > best:
+            best, last = score, codes_met[number]
+    for before in range(i):
+        for at in range(begins[order[before]], stops[order[before]]):
             left[classes[at]] = 0
     return best, last
 
@@ -80,10 +105,11 @@ def grow_tree(  # type: ignore[no-untyped-def]
         and how many different rows reached it.
     """
     n_columns, n = len(codes), len(rows)
-    code, begin = np.empty(n, np.uint8), np.empty(N_CODES + 1, np.uint32)
+    code, ends, codes_met = np.empty(n, np.uint8), np.zeros(N_CODES, np.uint32), np.empty(N_CODES, np.int64)
+    met = np.zeros(N_CODES // 64, np.uint64)
     order, moved = np.empty(n, np.uint32), np.empty(n, np.uint32)
     # Of the rows of a node: how often each counts, and where its classes are.
-    weights, begins, ends = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    weights, begins, stops = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     total, left = np.zeros(n_classes, np.int64), np.zeros(n_classes, np.int64)
     # Nodes to come: their first row, end, number, and whose right child they are.
     waiting = np.zeros((n + 1, 4), np.int64)
@@ -101,14 +127,14 @@ def grow_tree(  # type: ignore[no-untyped-def]
         weight, n_classes_met, squares = 0, 0, 0
         for i in range(end - first):
             row = rows[first + i]
-            weights[i], begins[i], ends[i] = often[row], starts[row], starts[row + 1]
+            weights[i], begins[i], stops[i] = often[row], starts[row], starts[row + 1]
             weight += weights[i]
-            for at in range(begins[i], ends[i]):
+            for at in range(begins[i], stops[i]):
                 total[classes[at]] += weights[i]
         is_mixed = False
         for i in range(end - first):
             is_mixed = is_mixed or kind[rows[first + i]] != kind[rows[first]]
-            for at in range(begins[i], ends[i]):
+            for at in range(begins[i], stops[i]):
                 n_classes_met += weights[i]
                 squares += weights[i] * total[classes[at]]
         is_mixed = is_mixed and squares < weight * n_classes_met
@@ -117,23 +143,21 @@ def grow_tree(  # type: ignore[no-untyped-def]
         each, step, n_looked = key * n_columns // PRIME, 1 + key * DRAW % PRIME * (n_columns - 1) // PRIME, 0
         while not is_coprime(step, n_columns):
             step += 1
-        while is_mixed and n_looked < n_columns and (n_looked < n_tried or best < 0):
+        # Halves whose rows all have the same classes score as much as all classes that are met: no cut is better.
+        while is_mixed and n_looked < n_columns and (n_looked < n_tried or best < 0) and best < n_classes_met:
             each = (each + step) % n_columns
             n_looked += 1
-            is_alike = True
-            for i in range(first, end):
-                code[i - first] = codes[each, rows[i]]
-                is_alike = is_alike and code[i - first] == code[0]
-            if is_alike:
-                continue
-            sort_by_code(code, end - first, order, begin)
-            score, cut = best_cut(
-                code, order, end - first, weights, begins, ends, classes, total, left, squares, weight
-            )
-            if score > best:
-                best, column, last = score, each, cut
+            n_met = sort_by_code(codes[each], rows, first, end - first, code, order, ends, met, codes_met)
+            if n_met > 1:
+                score, cut = best_cut(
+                    codes_met, n_met, ends, order, weights, begins, stops, classes, total, left, squares, weight
+                )
+                if score > best:
+                    best, column, last = score, each, cut
+            for number in range(n_met):
+                ends[codes_met[number]] = 0
         for i in range(end - first):
-            for at in range(begins[i], ends[i]):
+            for at in range(begins[i], stops[i]):
                 total[classes[at]] = 0
         if best < 0:
             continue

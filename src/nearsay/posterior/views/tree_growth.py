@@ -169,8 +169,10 @@ class _Level(NamedTuple):
         while (shared := np.gcd(step, n_columns) > 1).any():
             step += shared
         best, column, last = np.full(len(key), -1.0), np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
+        # Halves whose rows all have the same classes score as much as all classes that are met: no cut is better.
+        most = self.total.sum(axis=1)
         for n_looked in range(n_columns):
-            goes_on = is_mixed & ((n_looked < n_tried) | (best < 0))
+            goes_on = is_mixed & ((n_looked < n_tried) | (best < 0)) & (best < most)
             if not goes_on.any():
                 break
             each = (each + step) % n_columns

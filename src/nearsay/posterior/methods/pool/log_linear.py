@@ -10,7 +10,9 @@ one minimum. Cases come as lists of candidate classes, each with its true one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -216,6 +218,65 @@ def strictness(cases: Cases, precision: np.ndarray, held: np.ndarray) -> float:
             break
     best = int(np.argmax(evidence))
     return STRICTER[best] if evidence[best] >= evidence[0] + STRONG_EVIDENCE else STRICTER[0]
+
+
+class WeightsFit(NamedTuple):
+    """The most likely weights; what they give the truth in the cases that taught them, and how much each counts.
+
+    curvature : (n_weights, n_weights) the second derivatives of the loss there, where they are known.
+    """
+
+    weights: np.ndarray
+    p_true: np.ndarray
+    worth: np.ndarray | None = None
+    curvature: np.ndarray | None = None
+
+
+def fits_of_some(
+    cases: Cases,
+    taught: Iterable[np.ndarray],
+    weights: np.ndarray,
+    center_of: Callable[[Cases], np.ndarray],
+    precision_of: Callable[[int], np.ndarray],
+) -> Iterator[WeightsFit | None]:
+    """What some of the cases teach, for several choices of most of them; None of no cases.
+
+    A fold of a thousand cases or more moves weights so little that one Newton step leads there; from fewer they are
+    fitted anew.
+
+    taught : (n_cases,) bool each.
+    weights : the most likely weights of all cases, or nearly so.
+    center_of, precision_of : the prior of some cases, and of so many.
+    """
+    many = len(cases) >= MANY_CASES
+    if many:
+        of_all, p_true = _derivatives(cases, weights)
+        center = center_of(cases)
+    for is_taught in taught:
+        some, n_taught = np.flatnonzero(is_taught), int(np.count_nonzero(is_taught))
+        if not n_taught:
+            yield None
+            continue
+        precision = precision_of(n_taught)
+        if not many:
+            others = cases[some]
+            fitted, p = fit_weights(others, center_of(others), precision, start=weights)
+            curvature = _derivatives(others, fitted)[0][1] + np.diag(precision)
+            yield WeightsFit(fitted, p, others.worth, curvature)
+            continue
+        left_out, _ = _derivatives(cases[np.flatnonzero(~is_taught)], weights)
+        gradient, curvature = (whole - part for whole, part in zip(of_all, left_out, strict=True))
+        curvature += np.diag(precision)
+        stepped = weights - np.linalg.solve(curvature, gradient + precision * (weights - center))
+        yield WeightsFit(stepped, p_true[some], None if cases.worth is None else cases.worth[some], curvature)
+
+
+def _derivatives(cases: Cases, weights: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """The gradient and the curvature of the loss of some cases, and the probabilities of the truth."""
+    n_weights, p_true = len(weights), np.empty(len(cases))
+    derivatives = np.zeros(n_weights), np.zeros((n_weights, n_weights))
+    add_cases(cases, weights, p_true, *derivatives)
+    return derivatives, p_true
 
 
 def add_cases(
