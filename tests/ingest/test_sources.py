@@ -340,6 +340,12 @@ def test_a_table_of_labels_beside_a_folder_labels_the_pictures_and_its_bad_lines
     ]
 
 
+def test_ids_of_a_table_of_labels_may_stand_in_any_column(tmp_path):
+    rows = write_csv(tmp_path / "rows.csv", [["id", "x"], ["a", 1], ["b", 2]])
+    labels = write_csv(tmp_path / "labels.csv", [["label", "id"], ["oak", "b"], ["elm", "a"]])
+    assert together(read_source(rows, labels=labels)).labels == ["elm", "oak"]
+
+
 def test_links_within_the_folder_are_followed_and_links_out_of_it_reported(album):
     source = read_source(album)  # described as by default
     batch = together(source)
@@ -553,6 +559,7 @@ def test_numbers_in_json_lines_are_columns_or_vectors_and_bad_ones_are_named(tmp
     batch = together(source)
     np.testing.assert_array_equal(batch.X, [[row, 1.5, 1, row] for row in range(60)])
     assert source.feature_groups == {"vector": slice(0, 3), "width": slice(3, 4)}
+    assert len(source) == len(lines)
     for problem, (line, reason) in zip(source.problems, enumerate(bad, start=61), strict=True):
         assert problem.line == line
         assert reason in problem.reason
