@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.collection import labeling, labeling_parts
+from nearsay.collection import distributed, labeling, labeling_parts
 from nearsay.collection.distributed import DistributedView, PastCasesTask, learned_on, past_cases_part
 from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.indexing import index_source
@@ -250,14 +250,18 @@ def two_workers() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_a_cluster_answers_and_evaluates_as_one_process(place, two_workers):
+def test_a_cluster_answers_and_evaluates_as_one_process(place, two_workers, monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "LEFT_OUT_A_TASK", 40)
+    with ns.LiveCollection.open(place / "leaves.nearsay") as leaves:
+        leaves.learn(posterior="weighted", n_neighbors=5)  # else few items are judged by other choices, made here
     answered(place)
     alone = [told(place / f"answers/{number}.parquet") for number in range(3)]
     result = label_parts(place / "leaves.nearsay", place / "new", place / "others", cluster=2)
     assert result.n_answers == 90
     assert [told(place / f"others/{number}.parquet") for number in range(3)] == alone
     with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
+        assert "with what was learned" in evaluate(leaves)["how"]
         assert evaluate(leaves, cluster=2) == evaluate(leaves)
         with pytest.raises(InputError, match="either holdout or cluster"):
             evaluate(leaves, holdout=0.2, cluster=2)

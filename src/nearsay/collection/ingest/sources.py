@@ -130,7 +130,7 @@ class Source:
             labels.restart()
         for raw in self._reader:
             if labels is not None:
-                pass
+                labels.join(raw)
             batch = checks.passed(raw)
             done += len(raw.ids)
             if batch is not None:
