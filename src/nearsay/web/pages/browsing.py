@@ -140,7 +140,7 @@ def _items(
         "selected": bool(query["selected"]),
         "name": query["name"],
         "group": group,
-        "labels": served.labels(LABELS_OFFERED),
+        "labels": served.labels(labels, LABELS_OFFERED),
         "nodes": [] if tree is None else [str(node) for node in tree.nodes[tree.n_leaves :] if node != tree.root],
         "states": STATES,
     }
@@ -233,7 +233,7 @@ async def _cards(
             "next": f"?from={first + CARDS}" if first + CARDS < n else None,
             "computing": work is None,
             "why_none": why,
-            "labels": served.labels(LABELS_OFFERED),
+            "labels": served.labels(most=LABELS_OFFERED),
         }
 
     return await or_later(request, template, await served.run(build), work is None)

@@ -45,7 +45,7 @@ def _groups(served: ServedCollection, rows: list[np.ndarray] | None, first: int)
         "next": f"?from={first + CARDS}" if first + CARDS < len(left) else None,
         "computing": rows is None,
         "version": labels.version,
-        "labels": served.labels(LABELS_OFFERED),
+        "labels": served.labels(labels, LABELS_OFFERED),
     }
 
 

@@ -50,7 +50,7 @@ def _about(served: ServedCollection, layout: str, color: str, groups: list[np.nd
         "points": f"/map.bin?layout={layout}&color={color}", "rows": len(labels.alive),
         "groups": [len(group) for group in groups[:most]], "version": labels.version,
         "sure_up_to": SURE_UP_TO, **counts_by_label(labels, most),
-        "offered": served.labels(LABELS_OFFERED), "seen_as": _note_on_metric(served, layout),
+        "offered": served.labels(labels, LABELS_OFFERED), "seen_as": _note_on_metric(served, layout),
     }  # fmt: skip
 
 
