@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from types import SimpleNamespace
@@ -30,7 +31,10 @@ KINDS = (
     "food-fruit",
     "plant-flower",
 )
-STEPS = ["index", "ask", "answer", "hedged", "keywords", "correct", "again", "mistakes", "picture"]
+STEPS = [
+    *("index", "ask", "answer", "hedged", "keywords", "correct", "again", "mistakes", "picture"),
+    *("text", "table", "end"),
+]
 
 
 def few(split):
@@ -40,22 +44,23 @@ def few(split):
 
 @pytest.fixture(scope="module")
 def toured(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tour")
-    train, asked = few("train"), few("test")
-    told = []
-    with pytest.MonkeyPatch.context() as patch:
+    """The tour by its command, of few pictures: what is printed, what it gives, and each passage as it comes."""
+    folder, told, take_tour = tmp_path_factory.mktemp("tour"), [], tours.take_tour
+    shown = SimpleNamespace(folder=folder, told=told, train=few("train"), asked=few("test"))
+
+    def watched(picture, *, keep, tell):
+        shown.seen = take_tour(picture, keep=keep, tell=lambda passage: (told.append(passage), tell(passage)))
+        return shown.seen
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
         for extra in ("faiss", "networkx", "onnxruntime", "pywt", "skimage"):
             patch.setitem(sys.modules, extra, None)  # the tour needs no extra
-        seen = tours.tour_of(
-            train,
-            asked,
-            ns.load_taxonomy("emoji"),
-            picture=folder / "tour.png",
-            keep=folder / "emoji",
-            tell=told.append,
-        )
-    steps = {passage["step"]: passage for passage in seen["passages"]}
-    return SimpleNamespace(seen=seen, steps=steps, told=told, folder=folder, train=train, asked=asked)
+        patch.setattr(tours, "take_tour", watched)
+        patch.setattr(tours, "load_dataset", lambda name, split: {"train": shown.train, "test": shown.asked}[split])
+        shown.result = run("tour", "--keep", "emoji")
+    assert (shown.result.exit_code, shown.result.stderr) == (0, ""), shown.result.exception
+    shown.steps = {passage["step"]: passage for passage in shown.seen["passages"]}
+    return shown
 
 
 def test_every_passage_is_told_as_it_comes_in_plain_values(toured):
@@ -109,28 +114,26 @@ def test_the_steps_show_what_they_are_to_show(toured):
     assert f"{answer['answer']['record']['right']} of {answer['answer']['record']['cases']}" in answer["text"]
 
 
-def test_the_picture_is_one(toured):
-    assert (toured.folder / "tour.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_command_prints_each_passage_in_80_columns_and_leaves_nothing_but_the_picture(tmp_path, monkeypatch):
-    monkeypatch.setattr(tours, "load_dataset", lambda name, split: few(split))
-    monkeypatch.chdir(tmp_path)
-    result = run("tour")
-    assert (result.exit_code, result.stderr) == (0, "")
+def test_the_command_prints_each_passage_in_80_columns_and_leaves_what_is_kept_and_the_picture(toured):
+    printed = toured.result.stdout
     words = "A collection", "right in", "Not sure which, but", "Keywords", "Mistakes found", "nearsay-tour.png"
     for shown in (*words, "Sentences, too", "fish", "And rows of a table", "The tour took"):
-        assert shown in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "\x1b" not in result.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["nearsay-tour.png"]
+        assert shown in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "\x1b" not in printed
+    assert sorted(path.name for path in toured.folder.iterdir()) == ["emoji", "nearsay-tour.png"]
+    assert (toured.folder / "nearsay-tour.png").read_bytes().startswith(b"\x89PNG")
+    with tours._folder(None) as folder:
+        folder.mkdir()
+    assert not folder.parent.exists()
 
 
-def test_a_folder_that_is_not_new_is_refused_and_untouched(tmp_path):
+def test_a_folder_that_is_not_new_is_refused_and_untouched(tmp_path, monkeypatch):
+    monkeypatch.setattr(tours, "load_dataset", lambda name, split: few(split))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="mine"):
-        tours.tour_of(few("train"), few("test"), ns.load_taxonomy("emoji"), keep=tmp_path / "mine")
+        tours.take_tour(keep=tmp_path / "mine")
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
@@ -138,7 +141,7 @@ def test_a_folder_that_is_not_new_is_refused_and_untouched(tmp_path):
 def test_the_whole_tour_is_as_good_as_the_docs_say(tmp_path):
     result = run("tour", "--json", "--picture", tmp_path / "tour.svg")
     steps = {passage["step"]: passage for passage in json.loads(result.stdout)["passages"]}
-    assert list(steps) == [*STEPS, "text", "table", "end"]
+    assert list(steps) == STEPS
     assert steps["table"]["accuracy"] > 0.9
     # Other processors round otherwise.
     assert steps["ask"]["accuracy"] == pytest.approx(0.695, abs=0.01)

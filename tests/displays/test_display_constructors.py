@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -28,15 +29,18 @@ WORDS = [["even" if row[0] % 2 == 0 else "odd", *(["large"] if row[1] > 1 else [
 IMAGES = X.reshape(-1, 2, 2)
 
 
+@cache
 def knn(k: int | str = 3, **settings: Any) -> ns.NeighborClassifier:
     return ns.NeighborClassifier(k, **{"posterior": "proportional", **settings}).fit(X[TRAIN], Y[TRAIN])
 
 
-def hedged(k: int = 5, **settings: Any) -> ns.HedgedClassifier:
-    knn = ns.NeighborClassifier(k, posterior="proportional")
-    return ns.HedgedClassifier(knn, PETS, 0.8, **{"rule": "darts", **settings}).fit(X[TRAIN], Y[TRAIN])
+@cache
+def hedged() -> ns.HedgedClassifier:
+    knn = ns.NeighborClassifier(5, posterior="proportional")
+    return ns.HedgedClassifier(knn, PETS, 0.8, rule="darts").fit(X[TRAIN], Y[TRAIN])
 
 
+@cache
 def annotator() -> ns.KeywordAnnotator:
     return ns.KeywordAnnotator(n_neighbors=3, n_keywords=2).fit(X[TRAIN], WORDS[TRAIN])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -21,6 +23,7 @@ from nearsay.displays.regions import grid
 from nearsay.displays.voronoi import Frame, voronoi_cells
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
+from tests.displays.drawn import drawn
 
 # Whole numbers in a small square: equal distances, points on a line and duplicates everywhere.
 POINTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
@@ -29,15 +32,15 @@ POINTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, m
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 
 
-def some_rows(n: int = 24, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(0)
-    return random.normal(size=(n, 2)), np.arange(n) % n_classes
+X, Y = np.random.default_rng(0).normal(size=(24, 2)), np.arange(24) % 3
 
 
-def drawn(display: object) -> object:
-    """Draw for real: some mistakes show only then."""
-    display.figure_.canvas.draw()
-    return display
+def fitted(k: int | str = 3, X: Any = X, y: Any = Y, **settings: Any) -> NeighborClassifier:
+    return NeighborClassifier(k, posterior="proportional", **settings).fit(X, y)
+
+
+def regions(clf: Any, X: Any = X, y: Any = Y, *, resolution: int = 5, **given: Any) -> DecisionRegionsDisplay:
+    return drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=resolution, **given))
 
 
 def area(polygon: np.ndarray) -> float:
@@ -89,29 +92,23 @@ def test_a_frame_has_room_around_any_points(points):
 
 
 @pytest.mark.parametrize("k", [1, 4, 24])
-def test_regions_are_what_predict_says_on_the_grid(k):
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=k, posterior="proportional").fit(X, y)
-    display = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=25))
+def test_regions_are_what_predict_says_on_the_grid_in_tints_of_their_classes(k):
+    clf = fitted(k)
+    display = regions(clf, resolution=25)
     places = grid(display.frame, 25)
     assert np.array_equal(display.classes[display.regions.ravel()], clf.predict(places))
     np.testing.assert_array_equal(display.sureness.ravel(), clf.predict_proba(places).max(axis=1))
-
-
-def test_the_color_of_every_pixel_is_a_tint_of_its_class():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=5, posterior="proportional").fit(X, y)
-    display = DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=25)
-    image = np.asarray(display.ax_.images[0].get_array())
-    full = np.array([tinted(color, 1.0) for color in class_colors(3)])
-    # Lay white on each pixel again: what is missing from white points in the direction of the full color.
-    missing, expected = 1 - image, 1 - full[display.regions]
-    np.testing.assert_allclose(
-        missing / np.linalg.norm(missing, axis=2, keepdims=True),
-        expected / np.linalg.norm(expected, axis=2, keepdims=True),
-    )
-    assert display.ax_.images[0].origin == "lower"
-    assert tuple(display.ax_.images[0].get_extent()) == tuple(display.frame)
+    if k > 1:  # one neighbor has cells instead
+        image = np.asarray(display.ax_.images[0].get_array())
+        full = np.array([tinted(color, 1.0) for color in class_colors(3)])
+        # Lay white on each pixel again: what is missing from white points in the direction of the full color.
+        missing, expected = 1 - image, 1 - full[display.regions]
+        np.testing.assert_allclose(
+            missing / np.linalg.norm(missing, axis=2, keepdims=True),
+            expected / np.linalg.norm(expected, axis=2, keepdims=True),
+        )
+        assert display.ax_.images[0].origin == "lower"
+        assert tuple(display.ax_.images[0].get_extent()) == tuple(display.frame)
 
 
 @settings(max_examples=15)
@@ -119,7 +116,7 @@ def test_the_color_of_every_pixel_is_a_tint_of_its_class():
 def test_with_one_neighbor_every_distinct_row_has_a_cell_of_the_class_said_there(points, data):
     X = np.array(points, float)
     y = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(X), max_size=len(X))))
-    clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)
+    clf = fitted(1, X, y)
     display = DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5)
     distinct = np.unique(X, axis=0)
     assert len(display.cells.polygons) == len(distinct)
@@ -129,8 +126,7 @@ def test_with_one_neighbor_every_distinct_row_has_a_cell_of_the_class_said_there
 
 def test_cells_are_drawn_as_polygons_and_only_borders_between_classes_are_dark():
     X, y = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), ["a", "a", "b"]
-    clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)
-    display = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5))
+    display = regions(fitted(1, X, y), X, y)
     polygons = [c for c in display.ax_.collections if isinstance(c, PolyCollection)]
     lines = [c for c in display.ax_.collections if isinstance(c, LineCollection)]
     assert len(polygons[0].get_paths()) == 3
@@ -140,91 +136,64 @@ def test_cells_are_drawn_as_polygons_and_only_borders_between_classes_are_dark()
 
 @pytest.mark.parametrize("distance", ["manhattan", "chebyshev"])
 def test_one_neighbor_under_another_distance_has_no_voronoi_cells(distance):
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=1, metric=distance, posterior="proportional").fit(X, y)
-    assert DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5).cells is None
+    assert regions(fitted(1, metric=distance)).cells is None
 
 
 def test_any_classifier_can_be_drawn():
-    X, y = some_rows()
-    tree = DecisionTreeClassifier(random_state=0).fit(X, y)
-    display = drawn(DecisionRegionsDisplay.from_estimator(tree, X, y, resolution=9))
+    tree = DecisionTreeClassifier(random_state=0).fit(X, Y)
+    display = regions(tree, resolution=9)
     assert np.array_equal(display.regions.ravel(), tree.predict(grid(display.frame, 9)))
 
 
 @pytest.mark.parametrize("frame_type", [pd.DataFrame, pl.DataFrame])
 def test_a_data_frame_names_the_axes_and_no_warning_about_names_comes(frame_type):
-    X, y = some_rows()
     frame = frame_type({"length": X[:, 0], "width": X[:, 1]})
-    clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(frame, y)
-    display = drawn(DecisionRegionsDisplay.from_estimator(clf, frame, y, resolution=5))
+    display = regions(fitted(1, frame), frame)
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("length", "width")
 
 
 def test_one_class_alone_fills_the_picture():
-    X, _ = some_rows()
-    clf = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, ["only"] * len(X))
-    assert not drawn(DecisionRegionsDisplay.from_estimator(clf, X, ["only"] * len(X), resolution=5)).regions.any()
+    only = ["only"] * len(X)
+    assert not regions(fitted(3, y=only), y=only).regions.any()
 
 
 def test_images_take_the_place_of_points():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y)
-    display = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, images=np.ones((24, 16)), resolution=5))
+    display = regions(fitted(), images=np.ones((24, 16)))
     assert sum(isinstance(artist, AnnotationBbox) for artist in display.ax_.artists) == 24
 
 
 def test_every_row_is_drawn_as_a_point_and_every_class_named():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y)
-    ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5)).ax_
+    ax = regions(fitted()).ax_
     scatters = [c.get_offsets() for c in ax.collections if len(c.get_offsets()) > 1]
     assert sorted(map(tuple, np.concatenate(scatters).tolist())) == sorted(map(tuple, X.tolist()))
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
 
 
-def test_a_display_can_be_drawn_again_on_axes_of_ones_own():
-    X, y = some_rows()
-    display = DecisionRegionsDisplay.from_estimator(
-        NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y), X, y, images=None, resolution=5
-    )
-    _, ax = plt.subplots()
-    assert display.plot(ax=ax) is display
-    assert display.ax_ is ax
-    assert display.figure_ is ax.figure
-
-
-def test_regions_refuse_what_cannot_be_drawn():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)
-    draw = DecisionRegionsDisplay.from_estimator
-    with pytest.raises(InputError, match=r"X has 3 columns.*exactly 2.*X\[:, \[0, 1\]\]"):
-        draw(clf, np.ones((4, 3)), [0, 0, 0, 0])
-    with pytest.raises(InputError, match=r"X has 1 column;"):
-        draw(clf, np.ones((4, 1)), [0, 0, 0, 0])
-    with pytest.raises(InputError, match="X has no rows"):
-        draw(clf, np.ones((0, 2)), [])
-    with pytest.raises(InputError, match="not a finite number"):
-        draw(clf, [[np.nan, 0.0]], [0])
-    with pytest.raises(InputError, match="y holds 3 labels, but X has 24 rows"):
-        draw(clf, X, [0, 1, 2])
-    with pytest.raises(InputError, match=r"not fitted on: 7\. It knows 0, 1, 2\."):
-        draw(clf, X, np.full(24, 7))
-    with pytest.raises(InputError, match="images holds 3 images, but 24 are needed"):
-        draw(clf, X, y, images=np.ones((3, 16)))
-    with pytest.raises(InputError, match="resolution must be a whole number of at least 2; got 1"):
-        draw(clf, X, y, resolution=1)
-    with pytest.raises(InputError, match="NeighborClassifier has no classes_"):
-        draw(NeighborClassifier(5, posterior="proportional"), X, y)
+@pytest.mark.parametrize(
+    ("clf", "rows", "y", "given", "words"),
+    [
+        (fitted, np.ones((4, 3)), [0] * 4, {}, r"X has 3 columns.*exactly 2.*X\[:, \[0, 1\]\]"),
+        (fitted, np.ones((4, 1)), [0] * 4, {}, r"X has 1 column;"),
+        (fitted, np.ones((0, 2)), [], {}, "X has no rows"),
+        (fitted, [[np.nan, 0.0]], [0], {}, "not a finite number"),
+        (fitted, X, [0, 1, 2], {}, "y holds 3 labels, but X has 24 rows"),
+        (fitted, X, np.full(24, 7), {}, r"not fitted on: 7\. It knows 0, 1, 2\."),
+        (fitted, X, Y, {"images": np.ones((3, 16))}, "images holds 3 images, but 24 are needed"),
+        (fitted, X, Y, {"resolution": 1}, "resolution must be a whole number of at least 2; got 1"),
+        (lambda: NeighborClassifier(5), X, Y, {}, "NeighborClassifier has no classes_"),
+    ],
+)
+def test_regions_refuse_what_cannot_be_drawn(clf, rows, y, given, words):
+    with pytest.raises(InputError, match=words):
+        DecisionRegionsDisplay.from_estimator(clf(), rows, y, **given)
 
 
 # ---------------------------------------------------------------- a neighborhood
 
 
 def test_a_link_leads_from_the_query_to_each_neighbor_and_the_bars_are_the_vote():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=7, posterior="proportional").fit(X, y)
-    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, query=[0.1, 0.2]))
+    clf = fitted(7)
+    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, Y, query=[0.1, 0.2]))
     (evidence,) = clf.explain([[0.1, 0.2]])
     (links,) = [c for c in display.ax_.collections if isinstance(c, LineCollection)]
     starts, ends = np.array(links.get_segments()).transpose(1, 0, 2)
@@ -232,20 +201,14 @@ def test_a_link_leads_from_the_query_to_each_neighbor_and_the_bars_are_the_vote(
     np.testing.assert_array_equal(ends, X[evidence.neighbors])
     assert sorted(bar.get_width() for bar in display.vote_ax_.patches) == sorted(evidence.votes.values())
     assert sum(bar.get_width() for bar in display.vote_ax_.patches) == 7
-
-
-def test_the_title_of_the_vote_names_the_answer():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=7, posterior="proportional").fit(X, y)
-    title = NeighborhoodDisplay.from_estimator(clf, X, y, query=X[0]).vote_ax_.get_title(loc="left")
-    assert f"says {clf.predict(X[:1])[0]} " in title
-    assert title.startswith("7 neighbors")
+    title = display.vote_ax_.get_title(loc="left")
+    assert title.startswith(f"7 neighbors\nsays {evidence.label} ")
 
 
 def test_wide_rows_are_drawn_where_an_embedding_puts_them_but_their_neighbors_stay():
     digits = load_digits()
     X, y = digits.data[:40], digits.target[:40]
-    clf = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y)
+    clf = fitted(3, X, y)
     embed = PCA(2).fit(X)
     display = drawn(
         NeighborhoodDisplay.from_estimator(
@@ -260,29 +223,26 @@ def test_wide_rows_are_drawn_where_an_embedding_puts_them_but_their_neighbors_st
 def test_among_many_rows_only_the_neighbors_are_shown_as_images():
     digits = load_digits()
     X, y = digits.data[:300, :2] + np.arange(300)[:, None], digits.target[:300]
-    clf = NeighborClassifier(n_neighbors=4, posterior="proportional").fit(X, y)
+    clf = fitted(4, X, y)
     display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, query=X[7], images=digits.images[:300]))
     assert sum(isinstance(artist, AnnotationBbox) for artist in display.ax_.artists) == 4
 
 
 def test_neighborhoods_refuse_what_cannot_be_drawn():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y)
+    draw = NeighborhoodDisplay.from_estimator
     with pytest.raises(InputError, match="One query is drawn at a time; got 2"):
-        NeighborhoodDisplay.from_estimator(clf, X, y, query=X[:2])
+        draw(fitted(), X, Y, query=X[:2])
     with pytest.raises(InputError, match=r"Row 23 is a neighbor, but X holds only 5 rows"):
-        NeighborhoodDisplay.from_estimator(clf, X[:5], y[:5], query=X[23])
-    wide = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(np.ones((24, 5)), y)
+        draw(fitted(), X[:5], Y[:5], query=X[23])
     with pytest.raises(InputError, match=r"X has 5 columns.*Pass embed=PCA\(2\)\.fit\(X\)"):
-        NeighborhoodDisplay.from_estimator(wide, np.ones((24, 5)), y, query=np.ones(5))
+        draw(fitted(3, np.ones((24, 5))), np.ones((24, 5)), Y, query=np.ones(5))
 
 
 # ---------------------------------------------------------------- the k curve
 
 
 def test_the_k_curve_is_drawn_as_it_was_measured_with_the_chosen_k_marked():
-    X, y = some_rows(60)
-    clf = NeighborClassifier(n_neighbors="auto", posterior="proportional").fit(X, y)
+    clf = fitted("auto", np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 3)
     display = drawn(KCurveDisplay.from_estimator(clf))
     for ax, values in zip(display.ax_, (clf.k_curve_.accuracy, clf.k_curve_.log_posterior), strict=True):
         curve, chosen, diamond = ax.lines
@@ -290,21 +250,10 @@ def test_the_k_curve_is_drawn_as_it_was_measured_with_the_chosen_k_marked():
         np.testing.assert_array_equal(curve.get_ydata(), values)
         assert chosen.get_xdata()[0] == clf.n_neighbors_
         assert (diamond.get_xdata(), diamond.get_ydata()) == ([clf.n_neighbors_], [values[clf.n_neighbors_ - 1]])
-
-
-def test_the_k_curve_can_be_drawn_on_a_pair_of_axes_and_says_so_when_given_one():
-    X, y = some_rows(60)
-    clf = NeighborClassifier(n_neighbors="auto", posterior="proportional").fit(X, y)
-    _, pair = plt.subplots(1, 2)
-    assert KCurveDisplay.from_estimator(clf, ax=pair).ax_[1] is pair[1]
     with pytest.raises(InputError, match=r"2 axes are needed, for accuracy and log posterior; got 1"):
-        KCurveDisplay.from_estimator(clf, ax=pair[0])
-
-
-def test_a_classifier_with_a_fixed_k_has_no_curve():
-    X, y = some_rows()
+        KCurveDisplay.from_estimator(clf, ax=display.ax_[0])
     with pytest.raises(InputError, match='n_neighbors="auto"'):
-        KCurveDisplay.from_estimator(NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y))
+        KCurveDisplay.from_estimator(fitted())
 
 
 # ---------------------------------------------------------------- the evidence strip
@@ -312,7 +261,7 @@ def test_a_classifier_with_a_fixed_k_has_no_curve():
 
 def test_a_strip_shows_the_query_and_then_its_neighbors_with_labels_and_distances():
     digits = load_digits()
-    clf = NeighborClassifier(n_neighbors=4, posterior="proportional").fit(digits.data[:100], digits.target[:100])
+    clf = fitted(4, digits.data[:100], digits.target[:100])
     display = drawn(EvidenceDisplay.from_estimator(clf, digits.data[120], -1, images=digits.images[:100]))
     (evidence,) = clf.explain(digits.data[120:121])
     shown = [np.asarray(image.get_array()) for image in display.ax_.images]
@@ -325,7 +274,7 @@ def test_a_strip_shows_the_query_and_then_its_neighbors_with_labels_and_distance
 
 def test_neighbors_that_disagree_have_a_dashed_rim():
     X = np.arange(5.0)[:, None] * np.ones(4)
-    clf = NeighborClassifier(n_neighbors=5, posterior="proportional").fit(X, ["a", "b", "a", "b", "a"])
+    clf = fitted(5, X, ["a", "b", "a", "b", "a"])
     display = drawn(EvidenceDisplay.from_estimator(clf, X[0], images=X))
     dashed = [rim.get_linestyle() == "--" for rim in display.ax_.patches[1:]]
     assert dashed == [label != display.evidence.label for label in display.evidence.labels]
@@ -333,15 +282,14 @@ def test_neighbors_that_disagree_have_a_dashed_rim():
 
 def test_of_many_neighbors_ten_are_shown_and_the_title_says_so():
     X = np.arange(30.0)[:, None] * np.ones(4)
-    clf = NeighborClassifier(n_neighbors=25, posterior="proportional").fit(X, np.arange(30) % 2)
+    clf = fitted(25, X, np.arange(30) % 2)
     display = EvidenceDisplay.from_estimator(clf, X[3], images=X)
     assert len(display.neighbor_images) == 10
     assert "the nearest 10 shown" in display.ax_.get_title(loc="left")
 
 
 def test_rows_that_are_no_images_need_images_of_their_own():
-    X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y)
+    clf = fitted()
     colored = np.full((24, 4, 6, 3), 0.5)
     display = drawn(EvidenceDisplay.from_estimator(clf, X[0], images=colored, query_image=colored[0]))
     assert display.neighbor_images.shape == (3, 4, 6, 3)
@@ -371,18 +319,15 @@ def test_up_to_ten_classes_have_colors_of_their_own(n_classes):
 
 
 def test_more_classes_than_names_that_fit_are_counted_in_the_legend():
-    X, _ = some_rows(40)
-    y = np.arange(40) % 20
-    clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)
-    ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5)).ax_
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 20
+    ax = regions(fitted(1, X, y), X, y).ax_
     assert ax.get_legend().get_texts()[-1].get_text() == "… 8 more"
 
 
 def test_labels_are_drawn_as_written_whatever_is_in_them():
-    X, y = some_rows()
-    names = np.array(["$a^$", "_b", "<c> & $5"])[y]
-    clf = NeighborClassifier(n_neighbors=9, posterior="proportional").fit(X, names)
-    ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, names, resolution=5)).ax_
+    names = np.array(["$a^$", "_b", "<c> & $5"])[Y]
+    clf = fitted(9, y=names)
+    ax = regions(clf, y=names).ax_
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"\$a^\$", r"<c> & \$5", " _b"]
     drawn(NeighborhoodDisplay.from_estimator(clf, X, names, query=X[0]))
     drawn(EvidenceDisplay.from_estimator(clf, X[0], "$x^$", images=np.ones((24, 4)), query_image=np.ones(4)))

@@ -100,11 +100,11 @@ def named_neighbors(one: Any) -> list[tuple[list[int], Any]]:
 
 @pytest.mark.parametrize("name", GIVERS)
 def test_neighbors_keep_their_numbers_and_have_the_names_given_at_fit(name):
-    for kind in (list, np.array, pd.Series, pd.Index, pl.Series):
-        for ids in (NAMES, [7 * number for number in range(len(X))]):
-            for one in gives(name, ids=kind(ids)):
-                for rows, names in named_neighbors(one):
-                    assert names == [ids[row] for row in rows]
+    numbers = [7 * number for number in range(len(X))]
+    for kind, ids in zip((list, np.array, pd.Series, pd.Index, pl.Series), (NAMES, numbers) * 3, strict=False):
+        for one in gives(name, ids=kind(ids)):
+            for rows, names in named_neighbors(one):
+                assert names == [ids[row] for row in rows]
     for one in gives(name):
         assert all(names is None for _, names in named_neighbors(one))
 

@@ -23,6 +23,7 @@ from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.displays.drawn import texts
 from tests.reference.decision.taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
@@ -35,11 +36,6 @@ P = [0.4, 0.3, 0.2, 0.1]
 def pet_rows() -> tuple[np.ndarray, np.ndarray]:
     X = np.array([[0.0], [1.0], [2.0], [6.0], [6.5], [10.0], [11.0], [12.0], [50.0], [51.0], [52.0]])
     return X, np.array(["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3)
-
-
-def texts(display: object) -> list[str]:
-    display.figure_.canvas.draw()  # some mistakes show only then
-    return [text.get_text() for text in display.ax_.texts]
 
 
 def color_of(display: object, words: str) -> str:
@@ -178,8 +174,6 @@ def test_the_picture_writes_what_the_plain_object_holds():
     bars = [patch.get_width() for patch in display.ax_.patches]
     rewards = [node.reward for node in hedge.nodes]
     np.testing.assert_allclose(np.array(bars) / max(bars), np.array(rewards) / max(rewards))
-    ax = plt.figure().subplots()
-    assert display.plot(ax).ax_ is ax
 
 
 def test_a_wrong_answer_is_orange_and_another_classifier_has_no_votes():

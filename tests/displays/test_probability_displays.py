@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,14 +18,9 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import expected_calibration_error, reliability_bins
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.past_case_table import CaseTable
+from tests.displays.drawn import drawn
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
-
-
-def drawn(display: Any) -> Any:
-    """Draw for real: some mistakes show only then."""
-    display.figure_.canvas.draw()
-    return display
 
 
 # ---------------------------------------------------------------- reliability

@@ -15,6 +15,7 @@ from nearsay.displays import drawing
 from nearsay.displays.hedging.specificity_curve import FEW_POINTS, MARK, AccuracySpecificityDisplay
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.displays.drawn import drawn
 from tests.reference.decision.taxonomy import T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
@@ -22,12 +23,6 @@ pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 TREE = Taxonomy.from_nested(T1)
 P = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
 TRUTH = ["a1", "a2", "b1", "a1"]
-
-
-def drawn(display: Any) -> Any:
-    """Draw for real: some mistakes show only then."""
-    display.figure_.canvas.draw()
-    return display
 
 
 def lines(ax: Any) -> dict[str, tuple[list[float], list[float]]]:
@@ -94,19 +89,16 @@ def test_published_points_are_hollow_and_named():
     assert display.ax_.lines[-1].get_linestyle() == "None"
 
 
-def test_no_two_methods_look_alike_without_color():
-    names = [f"method {number}" for number in range(5)]
-    ax = AccuracySpecificityDisplay.from_curves({name: ([0.5, 1.0], [0.5, 0.0]) for name in names}).ax_
+@pytest.mark.parametrize("n", [5, 30])
+def test_no_two_methods_look_alike_and_few_not_even_without_color(n):
+    curves = {f"method {number}": ([0.5, 1.0], [0.5, 0.0]) for number in range(n)}
+    lines = AccuracySpecificityDisplay.from_curves(curves).ax_.lines
     # matplotlib tells dashes apart in one private place only.
-    assert len({str(line._dash_pattern) for line in ax.lines}) == 5
-    assert len({line.get_marker() for line in ax.lines}) == 5
-    assert len({line.get_color() for line in ax.lines}) == 5
-
-
-def test_no_line_comes_twice_among_many():
-    names = [f"method {number}" for number in range(30)]
-    ax = AccuracySpecificityDisplay.from_curves({name: ([0.5, 1.0], [0.5, 0.0]) for name in names}).ax_
-    assert len({(line.get_color(), str(line._dash_pattern)) for line in ax.lines}) == 30
+    assert len({(line.get_color(), str(line._dash_pattern)) for line in lines}) == n
+    if n == 5:
+        assert len({str(line._dash_pattern) for line in lines}) == 5
+        assert len({line.get_marker() for line in lines}) == 5
+        assert len({line.get_color() for line in lines}) == 5
 
 
 def test_many_points_are_a_line_and_few_have_dots():
@@ -115,12 +107,9 @@ def test_many_points_are_a_line_and_few_have_dots():
     assert [line.get_marker() for line in ax.lines] == ["", drawing.marker(1)]
 
 
-def test_what_was_passed_stays_as_it_was_and_axes_can_be_given():
+def test_what_was_passed_stays_as_it_was():
     accuracy, gain = np.array([0.5, 1.0]), np.array([1 + 1e-12, 0.0])
-    _, ax = plt.subplots()
-    display = AccuracySpecificityDisplay.from_curves({"x": (accuracy, gain)}, ax=ax)
-    assert display.ax_ is ax
-    assert display.figure_ is ax.figure
+    display = AccuracySpecificityDisplay.from_curves({"x": (accuracy, gain)})
     assert gain.tolist() == [1 + 1e-12, 0.0]
     assert display.curves["x"][1].tolist() == [1, 0]
 

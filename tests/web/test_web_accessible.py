@@ -107,8 +107,9 @@ def test_no_page_has_a_fault_where_names_are_long_or_from_right_to_left_or_scrip
 def test_no_page_of_rows_of_a_table_has_a_fault(tmp_path, browsing):
     rows = [f"{'gold' if row % 3 else 'basic'},{row % 17},{'stays' if row % 3 else 'leaves'}" for row in range(40)]
     (tmp_path / "plans.csv").write_text("\n".join(["plan,age,label", *rows]))
-    index_source(tmp_path / "plans.csv", tmp_path / "plans.nearsay")
+    index_source(tmp_path / "plans.csv", tmp_path / "plans.nearsay", learn=False)
     with LiveCollection.open(tmp_path / "plans.nearsay") as collection, browsing(collection) as (visit, _):
+        collection.learn(posterior="proportional", n_neighbors=5)
         collection.relabel(["plans:3"], ["stays"])
         page = visit("/")
         for path in ("/", "/ask?id=plans:4", "/items", "/mistakes", "/batch"):

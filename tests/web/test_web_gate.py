@@ -67,14 +67,11 @@ FOREIGN = ["evil.com", "127.0.0.1.evil.com", "localhost.evil.com", "evil.com:80"
 OURS = ["localhost", "LOCALHOST", "localhost:8017", "127.0.0.1", "127.0.0.1:9", "[::1]", "[::1]:8017", "10.0.0.7:80"]
 
 
-@pytest.mark.parametrize("host", FOREIGN)
-def test_a_foreign_host_is_refused_even_with_the_token(client, host):
-    assert client.get("/ask", headers={"Host": host}).status_code == 400
-
-
-@pytest.mark.parametrize("host", OURS)
-def test_this_machine_is_known_under_its_names(client, host):
-    assert client.get("/ask", headers={"Host": host}).status_code == 200
+@pytest.mark.parametrize(("hosts", "status"), [(FOREIGN, 400), (OURS, 200)])
+def test_this_machine_is_known_under_its_names_and_others_are_refused_even_with_the_token(client, hosts, status):
+    assert {host: client.get("/ask", headers={"Host": host}).status_code for host in hosts} == dict.fromkeys(
+        hosts, status
+    )
 
 
 def test_a_name_that_was_given_is_known_however_it_is_written(heaps):
@@ -84,14 +81,15 @@ def test_a_name_that_was_given_is_known_however_it_is_written(heaps):
     assert found.get("/ask").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/ask", "/ask.json", "/picture?id=x", "/openapi.json", "/static/nearsay.js"])
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "},
                                      {"Authorization": f"Basic {TOKEN}"}, {"Cookie": "nearsay-80=wrong"},
                                      {"Cookie": f"nearsay-80={TOKEN}"}, {"Cookie": "nearsay-80"}])  # fmt: skip
-def test_without_the_token_nothing_is_shown(heaps, path, headers):
-    answer = without_token(heaps).get(path, headers=headers, follow_redirects=False)
-    assert answer.status_code == 403
-    assert "heaps" not in answer.text
+def test_without_the_token_nothing_is_shown(heaps, headers):
+    client = without_token(heaps)
+    for path in ("/", "/ask", "/ask.json", "/picture?id=x", "/openapi.json", "/static/nearsay.js"):
+        answer = client.get(path, headers=headers, follow_redirects=False)
+        assert answer.status_code == 403
+        assert "heaps" not in answer.text
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(heaps):
@@ -510,7 +508,7 @@ def test_what_the_document_names_is_checked(client):
         assert (answer.status_code, name in answer.json()["error"]) == (400, True)
 
 
-def fuzzed(collection, n, real):
+def fuzzed(collection, n, real, paths=("/",)):
     """How often each answer came to generated requests; in half of them what is named is really there."""
     schemathesis = pytest.importorskip("schemathesis")
     import requests
@@ -525,7 +523,7 @@ def fuzzed(collection, n, real):
     seen = Counter()
     with served(collection) as address, requests.Session() as session:
         schema = schemathesis.openapi.from_url(f"{address}/openapi.json", headers=headers)
-        operations = [found.ok() for found in schema.get_all_operations()]
+        operations = [found.ok() for found in schema.get_all_operations() if found.ok().path.startswith(paths)]
         # What can take events back comes last: in the end the items themselves are gone.
         last = ["/review.json", "/undo.json"]
         for operation in sorted(operations, key=lambda each: last.index(each.path) + 1 if each.path in last else 0):
@@ -579,11 +577,19 @@ def test_nothing_that_is_sent_makes_it_fail(heaps, n):
     assert len(changed) >= (3 if n >= 200 else 1 if n >= 40 else 0)
 
 
+# Where it makes a difference what items are.
+ABOUT_ITEMS = (
+    *("/ask", "/answers", "/batch", "/changes", "/keep", "/label-studio", "/items", "/review", "/mistakes"),
+    *("/duplicates", "/next", "/groups"),
+)
+
+
 @pytest.mark.slow
 def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path):
     with picture_collection(tmp_path) as collection:
         learn_quickly(collection)
-        seen = fuzzed(collection, 20, REAL | {"id": ["red/red-3.png"], "label": ["warm", "blue"], "node": ["cold"]})
+        real = REAL | {"id": ["red/red-3.png"], "label": ["warm", "blue"], "node": ["cold"]}
+        seen = fuzzed(collection, 20, real, ABOUT_ITEMS)
     assert seen["GET /items.json", 200]
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,6 +39,9 @@ from nearsay.core.terminal import (
     show_rows,
 )
 from nearsay.errors import InputError
+
+if TYPE_CHECKING:
+    from nearsay.collection.labeling import LabeledSource
 
 PANEL = "Ask it"
 # Items of a group, and labels, that are named.
@@ -122,29 +125,31 @@ def label(
     }  # fmt: skip
     refused = [option for option, is_given in options.items() if is_given]
     if row is not None:
-        if src is not None or text:
-            raise InputError("Name a file or folder to label, a text with --text, or a row with --row: one of them.")
         more = {"--out": out is not None, "--id-column": id_column is not None, "--cluster": cluster is not None}
         refused += [option for option, is_given in more.items() if is_given]
-        _label_rows(path, row, accuracy, keywords, as_json, refused, verbose=verbose)
-        return
-    given = _given(src, text)
-    if src is not None and (cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS)):
-        settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
-        _label_parts(path, src, out, cluster, as_json, settings, refused)
-        return
-    _check_out(out, format, beside_pictures)
-    if out is None and not beside_pictures and (format is not None or overwrite):
-        raise InputError("--format and --overwrite concern the file that is written: name it with --out.")
-    from nearsay.collection.labeling import label_source
+        if src is not None or text:
+            raise InputError("Name a file or folder to label, a text with --text, or a row with --row: one of them.")
+        if refused:
+            raise InputError(f"--row prints its answer only: {' and '.join(refused)} cannot be used with it.")
+        labeled = _label_rows(path, row, accuracy, keywords)
+    else:
+        given = _given(src, text)
+        if src is not None and (cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS)):
+            settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
+            _label_parts(path, src, out, cluster, as_json, settings, refused)
+            return
+        _check_out(out, format, beside_pictures)
+        if out is None and not beside_pictures and (format is not None or overwrite):
+            raise InputError("--format and --overwrite concern the file that is written: name it with --out.")
+        from nearsay.collection.labeling import label_source
 
-    writable = opened(path, read_only=not add, encoder=encoder)
-    with writable as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
-        labeled = label_source(
-            collection, given, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
-            beside_pictures=beside_pictures, add=add, who=author(who), within=within, id_column=id_column,
-            header=header, text_column=text_column, strict=strict, on_progress=report,
-        )  # fmt: skip
+        writable = opened(path, read_only=not add, encoder=encoder)
+        with writable as collection, show_rows(f"Labeling {'texts' if src is None else src.name}") as report:
+            labeled = label_source(
+                collection, given, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
+                beside_pictures=beside_pictures, add=add, who=author(who), within=within, id_column=id_column,
+                header=header, text_column=text_column, strict=strict, on_progress=report,
+            )  # fmt: skip
     print_problems([*labeled.problems, *labeled.exported.problems])
     answers, paths = labeled.answers, [str(each) for each in labeled.exported.paths]
     if as_json:
@@ -152,10 +157,12 @@ def label(
         shift = None if labeled.shift is None else {**asdict(labeled.shift), "unlike": labeled.shift.unlike}
         listed = [answer.to_dict() for answer in answers]
         print_json({"answers": listed, "problems": problems, "written": paths, "shift": shift})
-    elif out is None and not beside_pictures:
-        print_parts(*answer_tables(answers, verbose=verbose))
-    else:
+    elif out is not None or beside_pictures:
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
+    elif row is not None and len(answers) == 1:
+        print_lines(answers[0].text, *([answers[0].models] if verbose and answers[0].models else []))
+    elif row is None or answers:
+        print_parts(*answer_tables(answers, verbose=verbose))
     if labeled.shift is not None and labeled.shift.unlike and not as_json:
         print_lines(str(labeled.shift))
     if add and not as_json:
@@ -173,6 +180,15 @@ def _given(src: Path | None, texts: list[str] | None) -> Path | list[str]:
     if str(src) != "-":
         return src
     return sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape").splitlines()
+
+
+def _label_rows(path: Path, rows: list[str], accuracy: float | None, keywords: int) -> LabeledSource:
+    """The answers about rows that are typed, as options or, for -, a line each."""
+    from nearsay.collection.labeling import label_rows
+
+    typed = [line for row in rows for line in (sys.stdin.read().splitlines() if row == "-" else [row]) if line.strip()]
+    with opened(path, read_only=True) as collection:
+        return label_rows(collection, typed, accuracy=accuracy, n_keywords=keywords)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -401,35 +417,5 @@ def _label_parts(
     else:
         kept = f", {count(labeled.n_kept, 'file')} of them from before" if labeled.n_kept else ""
         print_lines(f"{count(labeled.n_answers, 'answer')} in {count(len(labeled.paths), 'file')} in {out}{kept}.")
-    if labeled.problems:
-        raise typer.Exit(FAILED)
-
-
-def _label_rows(
-    path: Path,
-    rows: list[str],
-    accuracy: float | None,
-    keywords: int,
-    as_json: bool,
-    refused: list[str],
-    *,
-    verbose: bool,
-) -> None:
-    from nearsay.collection.labeling import label_rows
-
-    if refused:
-        raise InputError(f"--row prints its answer only: {' and '.join(refused)} cannot be used with it.")
-    typed = [line for row in rows for line in (sys.stdin.read().splitlines() if row == "-" else [row]) if line.strip()]
-    with opened(path, read_only=True) as collection:
-        labeled = label_rows(collection, typed, accuracy=accuracy, n_keywords=keywords)
-    print_problems(labeled.problems)
-    if as_json:
-        problems = [problem.to_dict() for problem in labeled.problems]
-        print_json({"answers": [answer.to_dict() for answer in labeled.answers], "problems": problems, "written": []})
-    elif len(labeled.answers) == 1:
-        answer = labeled.answers[0]
-        print_lines(answer.text, *([answer.models] if verbose and answer.models else []))
-    elif labeled.answers:
-        print_parts(*answer_tables(labeled.answers, verbose=verbose))
     if labeled.problems:
         raise typer.Exit(FAILED)

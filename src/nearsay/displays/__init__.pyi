@@ -6,6 +6,6 @@ from nearsay.displays.hedging.specificity_curve import AccuracySpecificityDispla
 from nearsay.displays.hedging.taxonomy_picture import TaxonomyDisplay as TaxonomyDisplay
 from nearsay.displays.k_curve import KCurveDisplay as KCurveDisplay
 from nearsay.displays.neighborhood import NeighborhoodDisplay as NeighborhoodDisplay
-from nearsay.displays.records_kept import RecordDisplay as RecordDisplay
 from nearsay.displays.regions import DecisionRegionsDisplay as DecisionRegionsDisplay
+from nearsay.displays.reliability import RecordDisplay as RecordDisplay
 from nearsay.displays.reliability import ReliabilityDisplay as ReliabilityDisplay

@@ -204,6 +204,4 @@ def _few_ticks(ticks: Sequence[Any]) -> tuple[list[int], list[str]]:
     step = 1 if len(ticks) <= FEW_CELLS else -(-len(ticks) // FEW_TICKS)
     places = list(range(0, len(ticks), step))
     words = [f"{ticks[at]:.3g}" if isinstance(ticks[at], float) else str(ticks[at]) for at in places]
-    return places, [
-        drawing.as_written(word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…") for word in words
-    ]
+    return places, [drawing.as_written(drawing.shortened(word, LONGEST_WORD)) for word in words]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.displays.drawing import shortened
 from nearsay.posterior.evidence.records import likely_range
 
 SIDE = 300
@@ -192,5 +193,4 @@ def _points(x: np.ndarray, y: np.ndarray, x_start: float, y_start: float) -> str
 
 
 def _word(name: Any) -> str:
-    word = f"{name:.3g}" if isinstance(name, float) else str(name)
-    return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
+    return shortened(f"{name:.3g}" if isinstance(name, float) else str(name), LONGEST_WORD)

@@ -62,36 +62,11 @@ def take_tour(
     dict of plain values: ``title``, ``passages`` (each with ``step``, ``title``, ``text`` and its figures),
     ``picture``, ``collection`` and ``seconds``.
     """
-    train, queries = (load_dataset("emoji", split=split) for split in ("train", "test"))
-    start = perf_counter()
-    tour = tour_of(train, queries, load_taxonomy("emoji"), picture=picture, keep=keep, tell=tell)
-
-    def add(step: str, title: str, text: str, **values: Any) -> None:
-        tour["passages"].append({**values, "step": step, "title": title, "text": text})
-        if tell is not None:
-            tell(tour["passages"][-1])
-
-    show_other_kinds(train, add)
-    tour["seconds"] = perf_counter() - start
-    again = " Compiled loops are kept: the next tour is faster." if tour["seconds"] > QUICK else ""
-    add("end", "That was it", f"The tour took {tour['seconds']:.0f} seconds on {thread_count()} cores.{again}")
-    return tour
-
-
-def tour_of(
-    train: EmojiPictures,
-    queries: EmojiPictures,
-    taxonomy: Taxonomy,
-    *,
-    picture: str | os.PathLike[str] | None = None,
-    keep: str | os.PathLike[str] | None = None,
-    tell: Callable[[dict[str, Any]], None] | None = None,
-) -> dict[str, Any]:
-    """The same for other pictures; steps without an example are left out."""
-    start = perf_counter()
     if picture is not None:
         check_picture(Path(picture))
-    tour = Tour(train, queries, taxonomy, tell or (lambda passage: None))
+    train, queries = (load_dataset("emoji", split=split) for split in ("train", "test"))
+    start = perf_counter()
+    tour = Tour(train, queries, load_taxonomy("emoji"), tell or (lambda passage: None))
     with _folder(keep) as folder, tour.index(folder):
         tour.ask()
         tour.answer()
@@ -101,12 +76,16 @@ def tour_of(
         tour.mistakes()
         if picture is not None:
             tour.picture(Path(picture))
+    show_other_kinds(train, tour.add)
+    seconds = perf_counter() - start
+    again = " Compiled loops are kept: the next tour is faster." if seconds > QUICK else ""
+    tour.add("end", "That was it", f"The tour took {seconds:.0f} seconds on {thread_count()} cores.{again}")
     return {
         "title": f"A living collection of {len(train):,} emoji",
         "passages": tour.passages,
         "picture": None if picture is None else str(picture),
         "collection": None if keep is None else str(keep),
-        "seconds": perf_counter() - start,
+        "seconds": seconds,
     }
 
 
@@ -141,7 +120,7 @@ class Tour:
         learned = self.live.learn(who=WHO)
         seconds = perf_counter() - start
         n_classes = len(set(self.train.y.tolist()))
-        self._add(
+        self.add(
             "index",
             "A collection",
             f"{len(ids):,} pictures of emoji in {n_classes} classes, described by {' and '.join(DESCRIBED_BY)}"
@@ -162,7 +141,7 @@ class Tour:
         seconds, truth = perf_counter() - start, self.queries.y
         self.right = np.array([answer.label == label for answer, label in zip(self.answers, truth, strict=True)])
         nodes = [answer.node in self.taxonomy.path(label) for answer, label in zip(self.answers, truth, strict=True)]
-        self._add(
+        self.add(
             "ask",
             "Questions",
             f"{len(truth):,} pictures that it has not seen, of the same things by another artist:"
@@ -181,7 +160,7 @@ class Tour:
             return
         answer = self._show("answer", row)
         record, votes = answer.record or record_of(0, 0), sum(near.label == answer.label for near in answer.neighbors)
-        self._add(
+        self.add(
             "answer",
             "An answer you can trust",
             f"“{self._name(row)}”: {answer.label} ({answer.probability:.0%}), right in {record['right']} of"
@@ -198,7 +177,7 @@ class Tour:
             return
         answer, truth = self._show("hedged", row), str(self.queries.y[row])
         classes = ", ".join(f"{label} {p:.0%}" for label, p in list(answer.probabilities.items())[:3])
-        self._add(
+        self.add(
             "hedged",
             "Not sure which, but …",
             f"“{self._name(row)}”: not sure which ({classes}), but {answer.node_word}"
@@ -217,7 +196,7 @@ class Tour:
             return
         answer = self._show("keywords", row)
         words = ", ".join(word if word in known[row] else f"{word} (not among its own)" for word, _ in answer.keywords)
-        self._add(
+        self.add(
             "keywords",
             "Keywords, passed on by the neighbors",
             f"“{self._name(row)}”: {words}.",
@@ -238,7 +217,7 @@ class Tour:
         wrong = self.answers[corrected]
         words = keywords_of(self.queries.take([corrected]))
         event = self.live.add([self.queries.ids[corrected]], self.Q[[corrected]], [truth], words, who=WHO)
-        self._add(
+        self.add(
             "correct",
             "A mistake, corrected",
             f"“{self._name(corrected)}” was called {wrong.label} ({wrong.probability:.0%}). Event {event}"
@@ -255,7 +234,7 @@ class Tour:
         right_after = np.array([after[row].label == self.queries.y[row] for row in others])
         self.shown["again"] = sister, after[sister]
         was, became = before.probabilities.get(truth, 0.0), after[sister].probabilities.get(truth, 0.0)
-        self._add(
+        self.add(
             "again",
             "Corrected once, asked again",
             f"“{self._name(sister)}”, not corrected itself, was called {before.label} ({before.probability:.0%})."
@@ -285,7 +264,7 @@ class Tour:
         first = [mistake for mistake in suspects[:LISTED] if mistake.id in ids]
         real = next((mistake for mistake in suspects if mistake.id not in ids and mistake.id in self.place), None)
         more = "" if real is None else f" Not flipped, but disputed most: {self._disputed(real)}"
-        self._add(
+        self.add(
             "mistakes",
             "Mistakes found",
             f"{len(ids)} of the {len(self.train):,} labels were flipped on purpose: {len(first)} of them are among the"
@@ -304,11 +283,12 @@ class Tour:
         cards = [self._card(step, titles[step]) for step in DRAWN if step in self.shown]
         below = f"{len(self.train):,} emoji answer for pictures of the same things by another artist"
         save_cards(path, cards, title="What do the neighbors say?", below=below, foot=CREDIT)
-        self._add("picture", "A picture", f"To look at, and to share: {path}", path=str(path))
+        self.add("picture", "A picture", f"To look at, and to share: {path}", path=str(path))
 
     # ------------------------------------------------------------ words
 
-    def _add(self, step: str, title: str, text: str, **values: Any) -> None:
+    def add(self, step: str, title: str, text: str, **values: Any) -> None:
+        """Add a passage, and tell it."""
         self.passages.append({**values, "step": step, "title": title, "text": text})
         self.tell(self.passages[-1])
 

@@ -67,8 +67,12 @@ COMPRESSED_FROM = 16_384  # bytes of a page
 
 
 def likely(record: Mapping[str, Any]) -> str:
-    """The likely range of the true share of right answers, from a record."""
-    return range_in_words(record["cases"], record["right"])
+    """The likely range of the true share of right answers, from a record.
+
+    >>> likely({"cases": 100, "right": 96})
+    '90 to 98 %'
+    """
+    return range_in_words(record["cases"], record["right"]).replace("%", " %")
 
 
 def percent(share: float) -> str:

@@ -191,7 +191,7 @@ def test_ask_slide_correct_and_undo_on_a_phone(shades, opened):
         assert page.inner_text("#path li:last-child") == first
         record = json.loads(page.get_attribute("#answer", "data-hedges"))[0]["node_record"]
         low, high = (round(100 * record[end]) for end in ("low", "high"))
-        told = f"Right in {record['right']} of {record['cases']} hedged answers like this ({low} to {high}%)."
+        told = f"Right in {record['right']} of {record['cases']} hedged answers like this ({low} to {high} %)."
         assert page.inner_text("#hedged-record") == told
         page.click(".tiles li:first-child summary")
         page.locator(".tiles li:first-child .chips button").first.click()

@@ -10,6 +10,7 @@ import numpy as np
 
 from nearsay.decision.rules import node_probabilities
 from nearsay.displays import drawing
+from nearsay.displays.hedging.hedge_on_tree import from_the_root_down
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -227,12 +228,8 @@ def _rows(taxonomy: Taxonomy) -> np.ndarray:
         for node, children in enumerate(taxonomy.children)
     ]
     rows = np.zeros(taxonomy.n_nodes)
-    to_visit, n_rows = [taxonomy.n_nodes - 1], 0
-    while to_visit:
-        node = to_visit.pop()
-        to_visit += reversed(families[node])
-        if not families[node]:
-            rows[node], n_rows = n_rows, n_rows + 1
+    ends = [node for node in from_the_root_down(taxonomy) if not families[node]]
+    rows[ends] = np.arange(len(ends))
     for node, family in enumerate(families):  # children before parents
         if family:
             rows[node] = (rows[family[0]] + rows[family[-1]]) / 2

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.displays.drawing import shortened
+
 # Units of the drawing of a tree: its width, a line of it, a step to the right, and the bars at its right side.
 WIDTH, LINE, STEP, BAR = 340, 26, 18, 56
 RADIUS = 5
@@ -34,17 +36,12 @@ def tree_drawing(tree: Sequence[dict[str, Any]], node: Any, path: Sequence[Any])
                 "x": x,
                 "y": y,
                 "link": "" if above is None else f"M{above[0]} {above[1] + RADIUS}V{y}H{x - RADIUS}",
-                "text": _shorten(each["word"], WIDTH - BAR - 40 - x - 2 * RADIUS),
+                "text": shortened(each["word"], max(int((WIDTH - BAR - 40 - x - 2 * RADIUS) / LETTER), 4)),
                 "bar": round(BAR * each["probability"], 1),
                 "mark": "here" if each["node"] == node else "way" if each["node"] in path else "",
             }
         )
     return {"nodes": nodes, "width": WIDTH, "height": LINE * len(nodes), "bars_at": WIDTH - BAR}
-
-
-def _shorten(word: str, width: float) -> str:
-    letters = max(int(width / LETTER), 4)
-    return word if len(word) <= letters else word[: letters - 1] + "…"
 
 
 def spark(heights: Sequence[float]) -> str:

@@ -107,7 +107,8 @@ def to_do(
         if n_duplicates:
             add(f"{_count(n_duplicates, 'pair')} of near-duplicates", "/duplicates", "Items that are nearly the same.")
         if n_labeled and n_labeled < n_items:
-            what = f"Label some of {_count(n_items - n_labeled, 'item')} without one"
+            left = n_items - n_labeled
+            what = "Label the last item" if left == 1 else f"Label some of {left:,} unlabeled items"
             add(what, "/next", "Those whose labels would help most come first.")
     return todo
 

@@ -29,6 +29,7 @@ from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.batched_questions import QuestionBatcher
 from nearsay.web.content.drawings import sketches
+from nearsay.web.content.item_filters import RowLabels, row_labels
 from nearsay.web.content.table_rows import TableRows
 
 T = TypeVar("T")
@@ -169,11 +170,11 @@ class ServedCollection:
         """An item as it is shown, with its ``state``, which changes with it."""
         return with_state(self.collection.store.item(id))
 
-    def labels(self) -> list[str]:
-        """Labels that an item may get: nodes of the tree, or the labels of other items."""
+    def labels(self, known: RowLabels | None = None, most: int | None = None) -> list[str]:
+        """Labels that an item may get: nodes of the tree, or the labels of other items, ``most`` of them at most."""
         if self.taxonomy is not None:
-            return sorted(str(node) for node in self.taxonomy.nodes if node != self.taxonomy.root)
-        return sorted(label for label in self.collection.state().voting.classes.tolist() if label)
+            return sorted(str(node) for node in self.taxonomy.nodes if node != self.taxonomy.root)[:most]
+        return sorted((row_labels(self.collection) if known is None else known).names[:most])
 
     def labels_like(self, text: str, n: int = 20) -> list[str]:
         """Labels that start with a text, then those that contain it, or whose word does; at most ``n``."""

@@ -58,9 +58,6 @@ from nearsay.web.shapes import (
 MOST_SUGGESTED = 20
 # Seconds to wait for the names of all items.
 NAMES_WAIT = 5.0
-# Labels that are in the page itself; of more, those that match what is typed are fetched.
-LABELS_SENT = 300
-
 # Neighbors that are shown at first.
 FIRST_SHOWN = 8
 # Columns of a comparison that are shown at first, and fields of a row.
@@ -115,7 +112,6 @@ def _drawn(served: ServedCollection, data: dict[str, Any], question: Question | 
         "tree": tree_drawing(answer["tree"], at["node"], at["node_path"]) if answer["tree"] else None,
         "sparks": [spark(heights) for heights in data["sketches"]],
         "labels": served.labels(),
-        "labels_sent": LABELS_SENT,
         "first_shown": FIRST_SHOWN,
         "columns_shown": COLUMNS_SHOWN,
         "fields": row_fields(served, data["item"], question),

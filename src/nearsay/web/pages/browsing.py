@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import STATES, ItemFilter, RowLabels, matching_rows, row_labels
+from nearsay.web.content.item_filters import STATES, ItemFilter, matching_rows, row_labels
 from nearsay.web.content.label_doubts import LabelDoubts
 from nearsay.web.content.page_caches import PageCaches
 from nearsay.web.content.served_collection import ServedCollection, as_listed
@@ -140,7 +140,7 @@ def _items(
         "selected": bool(query["selected"]),
         "name": query["name"],
         "group": group,
-        "labels": labels_to_choose(served, labels),
+        "labels": served.labels(labels, LABELS_OFFERED),
         "nodes": [] if tree is None else [str(node) for node in tree.nodes[tree.n_leaves :] if node != tree.root],
         "states": STATES,
     }
@@ -148,13 +148,6 @@ def _items(
 
 def _shown(item: dict[str, Any], doubts: LabelDoubts | None) -> dict[str, Any]:
     return {**as_listed(item), "prediction": None if doubts is None else doubts.of(item["row"])}
-
-
-def labels_to_choose(served: ServedCollection, labels: RowLabels) -> list[str]:
-    """Labels to suggest: nodes of the tree, or the labels of items."""
-    if served.collection.store.taxonomy is not None:
-        return served.labels()[:LABELS_OFFERED]
-    return sorted(labels.names[:LABELS_OFFERED])
 
 
 # ---------------------------------------------------------------- lists of work
@@ -240,7 +233,7 @@ async def _cards(
             "next": f"?from={first + CARDS}" if first + CARDS < n else None,
             "computing": work is None,
             "why_none": why,
-            "labels": labels_to_choose(served, row_labels(served.collection)),
+            "labels": served.labels(most=LABELS_OFFERED),
         }
 
     return await or_later(request, template, await served.run(build), work is None)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from nearsay.web.content.item_filters import RowLabels, row_labels
 from nearsay.web.content.served_collection import ServedCollection, as_listed
-from nearsay.web.pages.browsing import cached, caches_of, labels_to_choose, or_later
+from nearsay.web.pages.browsing import LABELS_OFFERED, cached, caches_of, or_later
 from nearsay.web.parameters import Takes, twins
 from nearsay.web.rendering import served_by
 from nearsay.web.schema import PLACE, record, several
@@ -45,7 +45,7 @@ def _groups(served: ServedCollection, rows: list[np.ndarray] | None, first: int)
         "next": f"?from={first + CARDS}" if first + CARDS < len(left) else None,
         "computing": rows is None,
         "version": labels.version,
-        "labels": labels_to_choose(served, labels),
+        "labels": served.labels(labels, LABELS_OFFERED),
     }
 
 

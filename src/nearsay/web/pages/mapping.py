@@ -11,7 +11,7 @@ from starlette.responses import Response
 from nearsay.web.content.item_filters import counts_by_label, row_labels
 from nearsay.web.content.map_layout import LAYOUTS, check_not_too_many, metrics_without_form
 from nearsay.web.content.served_collection import ServedCollection
-from nearsay.web.pages.browsing import SURE_UP_TO, caches_of, labels_to_choose
+from nearsay.web.pages.browsing import LABELS_OFFERED, SURE_UP_TO, caches_of
 from nearsay.web.parameters import PageRoute, Takes, twins
 from nearsay.web.rendering import respond, served_by, wants_json
 from nearsay.web.schema import PLACE, one_of, record, several, text
@@ -50,7 +50,7 @@ def _about(served: ServedCollection, layout: str, color: str, groups: list[np.nd
         "points": f"/map.bin?layout={layout}&color={color}", "rows": len(labels.alive),
         "groups": [len(group) for group in groups[:most]], "version": labels.version,
         "sure_up_to": SURE_UP_TO, **counts_by_label(labels, most),
-        "offered": labels_to_choose(served, labels), "seen_as": _note_on_metric(served, layout),
+        "offered": served.labels(labels, LABELS_OFFERED), "seen_as": _note_on_metric(served, layout),
     }  # fmt: skip
 
 

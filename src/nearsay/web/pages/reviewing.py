@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nearsay.errors import InputError
-from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.review_queue import SURE, check_label, least_sure, review_line, sure_of, to_review
 from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
 from nearsay.web.pages.batches import BATCH, UploadedBatch
@@ -37,7 +36,7 @@ async def review(request: Request) -> Response:
     data = {
         **await served.run(_waiting, served, batch),
         "batch": None if batch is None else batch.to_dict(),
-        "labels": await served.run(_labels, served),
+        "labels": await served.run(served.labels),
         "last": query["last"],
         "version": served.collection.version,
         "sure_from": SURE,
@@ -63,11 +62,6 @@ def _waiting(served: ServedCollection, batch: UploadedBatch | None) -> dict[str,
         "items": least_sure(lines)[:MOST_SHOWN], "sure": sure_of(lines), "n_waiting": len(waiting),
         "n_done": len(batch.decided),
     }  # fmt: skip
-
-
-def _labels(served: ServedCollection) -> list[str]:
-    """Labels that an item may get; also where nothing votes yet."""
-    return served.labels() if served.taxonomy is not None else sorted(row_labels(served.collection).names)
 
 
 async def decide(request: Request) -> Response:

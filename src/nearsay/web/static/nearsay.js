@@ -97,7 +97,7 @@ function show(hedge) {
   if (!path) return;
   const { cases = 0, right = 0, low = 0, high = 1 } = hedge.node_record ?? {};
   const [all, good] = [cases, right].map((n) => n.toLocaleString("en"));
-  document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this (${Math.round(100 * low)} to ${Math.round(100 * high)}%).` : "";
+  document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this (${Math.round(100 * low)} to ${Math.round(100 * high)} %).` : "";
   const at = hedge.wider ?? hedge;
   path.replaceChildren(...at.node_path.map((step) => made("li", step)));
   const tree = document.getElementById("tree");
