@@ -13,7 +13,7 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.export.item_exports import export_items
 from nearsay.collection.indexing import add_source, index_source, query_source
 from nearsay.collection.ingest.text_description import CachedEncoder, TextDescription
-from nearsay.collection.labeling import label_source
+from nearsay.collection.labeling import label_rows, label_source
 from nearsay.collection.store.files.folder import Folder
 from nearsay.errors import InputError, NearsayError
 from tests.command_line import run
@@ -94,6 +94,7 @@ def test_new_texts_are_added_from_tables_lines_and_folders(tickets, tmp_path):
     (tmp_path / "numbers.csv").write_text("width,kind\n1.5,card\n")
     with pytest.raises(InputError, match="has rows of numbers, and the items of this collection are texts"):
         label_source(tickets, tmp_path / "numbers.csv")
+    assert "are texts. Pass one with --text instead of --row" in str(label_rows(tickets, ["1,2"]).problems[0])
 
 
 def test_mistakes_and_duplicates_of_texts(tickets):

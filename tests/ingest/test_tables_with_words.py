@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shutil
 from pathlib import Path
@@ -59,6 +60,24 @@ def test_dates_beside_numbers_are_compared_also_where_there_are_neither_words_no
     with LiveCollection.open(tmp_path / "visits.nearsay") as collection:
         answers = label_rows(collection, [f"came={spelled.format(3)}", f"came={spelled.format(27)},size=3"])
         assert [answer.label for answer in answers.answers] == ["early", "late"]
+
+
+DAYS = [datetime.date(2024, 1, 1 + i % 28) for i in range(40)]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_the_last_column_of_text_is_not_the_label_where_it_holds_dates(ending, tmp_path):
+    frame = pandas.DataFrame({"size": [i % 5 for i in range(40)], "plan": ["gold", "team"] * 20, "since": DAYS})
+    path = tmp_path / f"customers.{ending}"
+    if ending == "csv":
+        frame.to_csv(path, index=False)
+    elif ending == "jsonl":
+        frame.astype({"since": str}).to_json(path, orient="records", lines=True)
+    else:
+        frame.to_parquet(path)
+    indexed = index_source(path, tmp_path / "customers.nearsay", learn=False)
+    assert "column 'plan' is the label: the only column of text" in indexed.chosen
+    assert "dates: 'since'" in indexed.chosen
 
 
 def test_a_column_without_values_is_named_where_nothing_is_encoded(tmp_path):

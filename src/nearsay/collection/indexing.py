@@ -264,7 +264,7 @@ def query_source(collection: LiveCollection, src: str | os.PathLike[str] | list[
             PICTURES: f"pictures, described by {', '.join(record.get('by', ()))}. Pass pictures: a folder, or a table"
             " that names them.",
             TEXTS: "texts. Pass texts: a table with the column of texts named, a folder of them, or lines.",
-        }.get(record["kind"], "rows of numbers.")
+        }.get(record["kind"], "rows of numbers. Pass a table, or type rows with --row (--row - reads lines).")
         what = "This is a text" if isinstance(src, list) else f"{source.name} has {_called(source)}"
         raise InputError(f"{what}, and the items of this collection are {items}")
     if record["kind"] == "numbers" and source.encoder is None:

@@ -17,6 +17,7 @@ from nearsay.collection.indexing import new_rows, query_source
 from nearsay.collection.ingest.batches import Batch, Problem
 from nearsay.collection.ingest.image_description import NUMBERS, SETTING
 from nearsay.collection.ingest.table_encoding import parsed_row
+from nearsay.collection.ingest.text_description import TEXTS
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.tables.columns import is_number
@@ -133,7 +134,8 @@ def label_rows(
 def _typed_row(collection: LiveCollection, text: str) -> tuple[np.ndarray, dict[str, str]]:
     """(the vector, the cells of a table with words or gaps) of a row that is typed."""
     if collection.kind != NUMBERS:
-        raise InputError("The items of this collection are pictures. Name a picture or a folder instead of --row.")
+        instead = "Pass one with --text" if collection.kind == TEXTS else "Name a picture or a folder"
+        raise InputError(f"The items of this collection are {collection.kind}. {instead} instead of --row.")
     names = column_names(collection) or [str(column) for column in range(collection.n_columns)]
     cells = parsed_row(text, names)
     return row_vector(collection, cells, names), {} if collection.table is None else cells

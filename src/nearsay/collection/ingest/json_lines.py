@@ -27,6 +27,7 @@ from nearsay.data.tables.columns import (
     separator_of,
     spelled_names,
 )
+from nearsay.data.tables.text_format import resembles_date
 from nearsay.describe.texts.text_descriptor import text_fault
 from nearsay.errors import InputError
 
@@ -57,7 +58,8 @@ class JsonLines(TableReader):
         choices = choices.for_table(self.names, len(self.names))
         if choices.text is None and not any(vectors):
             choices = replace(choices, text=column_called(TEXT_NAMES, self.names))
-        self.roles = choose_roles(self.names, is_text, choices, path.name, empty=empty)
+        dates = [column for column, cells in enumerate(values) if all(resembles_date(str(cell)) for cell in cells)]
+        self.roles = choose_roles(self.names, is_text, choices, path.name, empty=empty, dates=dates)
         self.chosen = self.roles.chosen
         with open(path, "rb") as file:
             self.n_rows = sum(1 for _ in file)

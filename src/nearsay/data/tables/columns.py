@@ -108,9 +108,10 @@ def choose_roles(
     source: str,
     *,
     empty: Collection[int] = (),
+    dates: Collection[int] = (),
     strict: bool = False,
 ) -> Roles:
-    """Assign a role to each column; an ``empty`` one has none unless its name gives it one.
+    """Assign a role to each column; an ``empty`` one has none unless its name gives it one, and ``dates`` are no label.
 
     With ``strict`` there are labels, ids and features only, and a further column of text is an error.
 
@@ -151,7 +152,8 @@ def choose_roles(
             chosen.append(f"column {_name(column, names)} is {role}: {why}")
     id, label, keywords, picture, text, group = roles.values()
     texts = [column for column in range(width) if is_text[column] and column not in {*taken, *empty}]
-    possible = [column for column in texts if strict or names is None or names[column].lower() not in PART_NAMES]
+    possible = [column for column in texts if strict or column not in dates]
+    possible = [column for column in possible if strict or names is None or names[column].lower() not in PART_NAMES]
     possible = [column for column in possible if names is None or names[column] not in choices.features]
     if label is None and possible:
         label = possible[-1]

@@ -61,7 +61,8 @@ class ParquetTable:
         of_numbers = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
         is_text = [not any(matches(kind) for matches in of_numbers) for kind in kinds]
         choices = choices.for_table(self.names, len(self.names))
-        self.roles = choose_roles(self.names, is_text, choices, path.name, strict=strict)
+        dates = [column for column, kind in enumerate(kinds) if types.is_temporal(kind)]
+        self.roles = choose_roles(self.names, is_text, choices, path.name, dates=dates, strict=strict)
         self._widths = {column: self._width(column) for column in self.roles.features}
 
     def _open(self) -> tuple[Any, int, Callable[[], Iterator[Any]]]:

@@ -22,6 +22,7 @@ LONGEST_RECORD = 200
 UNCLOSED = "unexpected end of data"
 # As the csv module limits it.
 LONGEST_CELL = 131_072
+DATE = re.compile(r"(\d{4}([-/])\d\d?\2\d\d?|\d\d?([-./])\d\d?\3\d{4})([T ].*)?")
 WHOLE = re.compile(r"\s*\d+\s*")
 
 # (number of the line, its cells or None, why there are none, the text itself)
@@ -238,6 +239,15 @@ def _are_row_numbers(cells: list[str], *, any_order: bool) -> bool:
 def is_missing(cell: str) -> bool:
     """Whether a cell stands for a missing number."""
     return cell.strip().lower() in MISSING_NUMBERS
+
+
+def resembles_date(cell: str) -> bool:
+    """Whether a cell is a date in figures, in whatever order, perhaps with a time.
+
+    >>> resembles_date("2024-12-31 08:00"), resembles_date("31.12.2024"), resembles_date("3.2.1")
+    (True, True, False)
+    """
+    return DATE.fullmatch(cell.strip()) is not None
 
 
 def is_mostly_text(cells: list[str]) -> bool:

@@ -36,6 +36,7 @@ from nearsay.data.tables.text_format import (
     is_mostly_text,
     numbers_of,
     quoted_cells,
+    resembles_date,
 )
 from nearsay.errors import InputError
 
@@ -79,8 +80,13 @@ class TextTable:
         empty = {column for column, cells in enumerate(by_column) if cells and all(map(is_missing, cells))}
         empty = set() if strict else empty
         is_text = [column in empty or is_mostly_text(cells) for column, cells in enumerate(by_column)]
+        dates = {
+            column for column, cells in enumerate(by_column) if all(is_missing(c) or resembles_date(c) for c in cells)
+        }
         choices = choices.for_table(self.names, self.width)
-        self.roles = choose_roles(self.names, is_text, choices, path.name, empty=empty, strict=strict)
+        self.roles = choose_roles(
+            self.names, is_text, choices, path.name, empty=empty, dates=dates - empty, strict=strict
+        )
 
     def _open(self) -> IO[str]:
         return open(self.path, encoding="utf-8-sig", errors=self._errors, newline="")

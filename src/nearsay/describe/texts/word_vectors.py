@@ -200,13 +200,17 @@ def _texts_with_each(counts: sparse.csr_array) -> np.ndarray:
 
 
 def _of_vocabulary(terms: np.ndarray, counts: sparse.csr_array, vocabulary: np.ndarray) -> sparse.csr_array:
-    """Counts of the terms of a vocabulary, in its order."""
-    places = {term: place for place, term in enumerate(vocabulary.tolist())}
-    columns = np.array([places.get(term, -1) for term in terms], np.int64)
-    known = counts[:, columns >= 0]
-    ordered = sparse.csr_array(
-        (known.data, columns[columns >= 0][known.indices], known.indptr), (counts.shape[0], len(vocabulary))
-    )
+    """Counts of the terms of a vocabulary, in its order, which is sorted."""
+    short = np.flatnonzero([len(term) <= LONGEST_TERM for term in terms])  # no array is as wide as the longest text
+    if len(short) and len(vocabulary):
+        names = terms[short].astype(str)
+        places = np.minimum(np.searchsorted(vocabulary, names), len(vocabulary) - 1)
+        known = vocabulary[places] == names
+        short, places = short[known], places[known]
+    else:
+        short = places = np.empty(0, np.int64)
+    kept = counts[:, short]
+    ordered = sparse.csr_array((kept.data, places[kept.indices], kept.indptr), (counts.shape[0], len(vocabulary)))
     ordered.sort_indices()
     return ordered
 
