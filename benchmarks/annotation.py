@@ -17,7 +17,6 @@ Last the seven descriptors, one core.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import subprocess
 import tempfile
@@ -32,7 +31,7 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 import nearsay as ns
-from benchmarks.measuring import Rows, best_time, best_times, main, peak_megabytes
+from benchmarks.measuring import Rows, best_time, best_times, fresh, main, peak_megabytes
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.annotate.scorers.ml_knn import MLkNN
 from nearsay.annotate.scorers.relevance import Relevance
@@ -54,11 +53,7 @@ N_WORDS = 260
 
 
 def ranking(tiny: bool) -> Rows:
-    rows = []
-    for shapes in (SEVEN, SEVEN + EIGHT_MORE):
-        with multiprocessing.get_context("spawn").Pool(1) as fresh:
-            rows.append(fresh.apply(learn_and_annotate, (shapes, tiny)))
-    return rows
+    return [fresh(learn_and_annotate, shapes, tiny) for shapes in (SEVEN, SEVEN + EIGHT_MORE)]
 
 
 def learn_and_annotate(shapes: tuple[tuple[int, float], ...], tiny: bool) -> dict[str, Any]:

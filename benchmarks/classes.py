@@ -49,7 +49,7 @@ TINY_SWEEP = [128, 129]
 def run(tiny: bool) -> Rows:
     with threadpool_limits(1):
         costs = [case(*shape, repeats=1 if tiny else 3) for shape in (TINY_CASES if tiny else CASES)]
-        print_table("Fitting, one thread", [fitting(*shape) for shape in (TINY_FITS if tiny else FITS)])
+        print_table("Fitting, one thread", [fit_times(*shape) for shape in (TINY_FITS if tiny else FITS)])
     print_table("As the number of classes grows, k=15", [answers(n) for n in (TINY_SWEEP if tiny else SWEEP)])
     return costs
 
@@ -80,7 +80,7 @@ def case(kind: str, n: int, n_classes: int, n_asked: int, *, repeats: int) -> di
     }
 
 
-def fitting(metric: str, n: int, n_classes: int, n_columns: int, n_asked: int, n_queries: int) -> dict[str, object]:
+def fit_times(metric: str, n: int, n_classes: int, n_columns: int, n_asked: int, n_queries: int) -> dict[str, object]:
     rng = np.random.default_rng(0)
     centers = 0.5 * rng.standard_normal((n_classes, n_columns), dtype=np.float32)
     y = rng.integers(0, n_classes, n)

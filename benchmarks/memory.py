@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import Rows, main, peak_megabytes
+from benchmarks.measuring import Rows, fresh, main, peak_megabytes
 
 CASES: list[dict[str, Any]] = [
     {"n": 1_000_000, "d": 64, "dtype": "float32", "n_queries": 4_000, "k": 10},
@@ -22,18 +21,15 @@ TINY_CASES: list[dict[str, Any]] = [{"n": 5_000, "d": 8, "dtype": "float32", "n_
 
 
 def run(tiny: bool) -> Rows:
-    rows = []
-    for case in TINY_CASES if tiny else CASES:
-        with multiprocessing.get_context("spawn").Pool(1) as fresh:
-            rows.append({**case, "MB beyond rows, queries, answer": fresh.apply(extra_megabytes, kwds=case)})
-    return rows
+    cases = TINY_CASES if tiny else CASES
+    return [{**case, "MB beyond rows, queries, answer": fresh(extra_megabytes, case)} for case in cases]
 
 
-def extra_megabytes(
-    n: int, d: int, dtype: str, n_queries: int, k: int, distance: str = "euclidean", kind: str = "normal"
-) -> float:
+def extra_megabytes(case: dict[str, Any]) -> float:
     import nearsay as ns
 
+    n, d, dtype, n_queries, k = (case[name] for name in ("n", "d", "dtype", "n_queries", "k"))
+    distance, kind = case.get("distance", "euclidean"), case.get("kind", "normal")
     rng = np.random.default_rng(0)
     X, Q = (make_rows(rng, rows, d, dtype, kind) for rows in (n, n_queries))
     warm_up = ns.NeighborIndex(distance, search="exact").fit(X[:500])

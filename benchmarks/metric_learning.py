@@ -7,7 +7,6 @@ scikit-learn 1.7), it is run there, in the same run; otherwise its recorded time
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import subprocess
 import warnings
@@ -20,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 import nearsay as ns
-from benchmarks.measuring import Rows, best_time, main, peak_megabytes
+from benchmarks.measuring import Rows, best_time, fresh, main, peak_megabytes
 from nearsay.errors import DatasetNotFound
 from nearsay.learn.lmnn.loss import LMNNLoss
 from nearsay.learn.lmnn.targets import target_neighbors
@@ -131,8 +130,7 @@ def in_little_memory(tiny: bool) -> Rows:
     shape = (500, 8) if tiny else LARGE
     rows = []
     for name in ("ITML", "LMNN", "BoostMetric", "WithinClassWhitening"):
-        with multiprocessing.get_context("spawn").Pool(1) as fresh:
-            seconds, megabytes = fresh.apply(fit_large, (name, *shape))
+        seconds, megabytes = fresh(fit_large, name, *shape)
         rows.append({"learner": f"{name}, {shape[0]}×{shape[1]}", "ms": 1000 * seconds, "MB": megabytes})
     return rows
 

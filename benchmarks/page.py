@@ -50,11 +50,13 @@ def run(tiny: bool) -> Rows:
         np.save(Path(folder) / "queries.npy", Q)
         collection = ns.LiveCollection.create(Path(folder) / "c", N_COLUMNS)
         collection.add([str(row) for row in range(n)], X, [f"class {c}" for c in y], by="import")
-        learned = collection.learn()
+        learned = collection.learn(**({"posterior": "proportional"} if tiny else {}))
         collection.label(Q[-16:])
-        asked = [timed(lambda row=row: collection.label(Q[row : row + 1])) for row in range(-200, -100)]
+        some = range(-200, -190 if tiny else -100)
+        asked = [timed(lambda row=row: collection.label(Q[row : row + 1])) for row in some]
         with Server(collection) as server:
-            clients(server.port, 1, 0, min(seconds, 1.0), n, folder)
+            if not tiny:
+                clients(server.port, 1, 0, 1.0, n, folder)
             few = clients(server.port, 1, 0, min(seconds, 5.0), n, folder)
             before = resident_megabytes()
             found = clients(server.port, askers, correctors, seconds, n, folder)

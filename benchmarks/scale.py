@@ -5,7 +5,6 @@ Rows are made in a temporary folder (2.6 GB for the largest case), which is remo
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 import tempfile
 import time
@@ -15,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import Rows, main, peak_megabytes
-from nearsay.core.compiling import start_compiling
+from benchmarks.measuring import Rows, fresh, main, peak_megabytes
 from nearsay.core.parallel import threads
 
 K = 10
@@ -93,8 +91,8 @@ def labels_of(n_rows: int, n_classes: int) -> np.ndarray:
 def mapped(folder: str, sizes: Sizes) -> Rows:
     """Shards on disk against the same rows in memory, each in a fresh process."""
     where = make_rows(folder, sizes["mapped rows"], sizes["columns"])
-    asked = {"where": where, "n_queries": sizes["queries"], "repeats": sizes["repeats"]}
-    in_memory, from_disk = fresh(query_in_memory, **asked), fresh(query_shards, **asked)
+    given = where, sizes["queries"], sizes["repeats"]
+    in_memory, from_disk = fresh(query_in_memory, *given), fresh(query_shards, *given)
     assert in_memory["digest"] == from_disk["digest"], "the answers differ"
     return [
         {
@@ -158,7 +156,7 @@ def figures(found: dict[str, Any]) -> dict[str, float]:
 def left_out(folder: str, sizes: Sizes) -> Rows:
     """Past cases, the pooled posterior and probabilities of rows left out, in a fresh process."""
     where = make_rows(folder, sizes["left-out rows"], sizes["columns"])
-    found = fresh(leave_out, where=where, n_classes=sizes["classes"], n_asked=sizes["asked"])
+    found = fresh(leave_out, where, sizes["classes"], sizes["asked"])
     of = f"{sizes['left-out rows']:,} × {sizes['columns']}, {sizes['classes']:,} classes"
     return [
         {"case": f"{of}: pooled posterior, fitted", "processor seconds": found["fit"], "peak MB": found["fit peak"]},
@@ -286,7 +284,7 @@ def ranks_counted(labeled: Any, rows: np.ndarray | None) -> np.ndarray:
 def plan(folder: str, sizes: Sizes) -> Rows:
     """What a shard costs on one core: made ready and searched, exactly, by inverted lists, and a quarter by a graph."""
     where = make_rows(folder, sizes["plan rows"], sizes["plan columns"], LATENT)
-    return list(fresh(costs, where=where, n_queries=sizes["queries"]))
+    return list(fresh(costs, where, sizes["queries"]))
 
 
 def costs(where: str, n_queries: int) -> Rows:
@@ -312,14 +310,9 @@ def costs(where: str, n_queries: int) -> Rows:
     return found
 
 
-def fresh(work: Callable[..., Any], **given: Any) -> Any:
-    """The same in a process of its own, whose memory is its own."""
-    with multiprocessing.get_context("spawn").Pool(1, initializer=start_compiling) as pool:
-        return pool.apply(work, kwds=given)
-
-
+# Those in processes of their own come before threads of Dask are started.
 CASES: dict[str, Callable[[str, Sizes], Rows]] = {
-    "mapped": mapped, "left-out": left_out, "dask": dask, "tables": left_out_tables, "plan": plan,
+    "mapped": mapped, "left-out": left_out, "plan": plan, "dask": dask, "tables": left_out_tables,
 }  # fmt: skip
 ASKED_FOR = [each for each in sys.argv if each.removeprefix("--") in CASES]
 

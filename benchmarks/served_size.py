@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import Rows, main, peak_megabytes
+from benchmarks.measuring import Rows, fresh, main, peak_megabytes
 
 SHAPES = [(100_000, 64), (100_000, 128), (100_000, 512)]
 TINY_SHAPES = [(300, 8)]
@@ -19,13 +18,10 @@ N_CLASSES = 100
 def run(tiny: bool) -> Rows:
     rows = []
     for n, d in TINY_SHAPES if tiny else SHAPES:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            multiprocessing.get_context("spawn").Pool(1, None, (), 1) as fresh,
-        ):
+        with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "c.nearsay")
-            learning = fresh.apply(learn, (path, n, d, "proportional" if tiny else "auto"))
-            opened, answering = fresh.apply(serve, (path, d))
+            learning = fresh(learn, path, n, d, "proportional" if tiny else "auto")
+            opened, answering = fresh(serve, path, d)
             on_disk = sum(each.stat().st_size for each in Path(path).rglob("*") if each.is_file()) / 2**20
         rows.append({
             "items": n, "columns": d, "vectors MB": n * d * 4 / 2**20, "on disk MB": on_disk, "open MB": opened,

@@ -44,7 +44,7 @@ def run(*, sets: Sequence[str] = (), starts: int = 10, progress: Callable[[str],
     for name in sets or USUAL_SETS:
         if progress is not None:
             progress(f"First labels: {name}")
-        X, y, options = described(name)
+        X, y, options = described_rows(name)
         drawn = [
             {way: _accuracies(X, y, options, choose, start) for way, choose in WAYS.items()} for start in range(starts)
         ]
@@ -56,7 +56,7 @@ def run(*, sets: Sequence[str] = (), starts: int = 10, progress: Callable[[str],
     }
 
 
-def described(name: str) -> Rows:
+def described_rows(name: str) -> Rows:
     """Pictures by the default encoder, sentences by their words, tables as they are: as ``nearsay index`` does."""
     if name == "emoji":
         pictures = load_dataset("emoji")

@@ -185,11 +185,14 @@ class Spy(BaseEstimator):
         return np.tile(np.arange(self.n_words_), (len(X), 1))
 
 
-@pytest.mark.parametrize(("cv", "n_folds"), [(None, 5), (3, 3)])
-def test_probabilities_are_learned_from_rows_that_had_no_part_in_their_scores(cv, n_folds):
+@pytest.mark.parametrize(("cv", "n_groups", "n_folds"), [(None, None, 5), (3, None, 3), (None, 10, 5), (None, 2, 2)])
+def test_probabilities_are_learned_from_rows_that_had_no_part_in_their_scores(cv, n_groups, n_folds):
     X, Y = np.arange(30.0)[:, None], np.eye(2, dtype=int)[np.arange(30) % 2]
+    groups = None if n_groups is None else np.arange(30) % n_groups
     Spy.seen.clear()
-    KeywordAnnotator(Spy(), cv=cv).fit(X, Y)
+    KeywordAnnotator(Spy(), cv=cv).fit(X, Y, groups=groups)
+    if groups is not None:
+        assert not any({x % n_groups for x in known} & {x % n_groups for x in asked} for known, asked in Spy.seen)
     assert len(Spy.seen) == n_folds
     assert not any(known & asked for known, asked in Spy.seen)
     assert set.union(*(asked for _, asked in Spy.seen)) == set(X[:, 0].tolist())

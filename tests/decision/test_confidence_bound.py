@@ -26,16 +26,14 @@ from nearsay.decision.guarantee import boldest_settings, most_specific
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES
 from nearsay.errors import InputError
-from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.promises.worlds import videos, writers
-from tests.decision.test_guarantee import validation_rows
-from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
+from tests.decision.samples import PETS, Sayer, hard_and_easy, pets, validation_rows, votes
 from tests.reference.decision import hedging as reference
 from tests.saving import saved_and_opened
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-VOTES = NeighborClassifier(5, posterior="proportional")
+VOTES = votes(5)
 
 
 # ---------------------------------------------------------------- the bound

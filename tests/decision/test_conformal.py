@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -26,6 +25,7 @@ from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.sets.class_scores import SCORES, aps_scores, class_thresholds, rows_needed, threshold
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
+from tests.decision.samples import Sayer, Spoken, votes
 from tests.public import declared
 
 # scikit-learn speaks of the least populated class, of folds of few rows.
@@ -36,20 +36,6 @@ pytestmark = pytest.mark.filterwarnings(
 COVERAGES = st.sampled_from([0.05, 0.1, 0.3, 0.5, 0.55, 0.7, 0.8, 0.9, 0.95, 0.99])
 # Eighths add up exactly, and there are few of them: ties everywhere.
 PROBABILITIES = st.lists(st.lists(st.integers(0, 4), min_size=3, max_size=3), min_size=1, max_size=25)
-
-
-class Spoken(ClassifierMixin, BaseEstimator):
-    """A classifier whose rows are the probabilities it gives."""
-
-    def fit(self, X: Any, y: Any) -> Spoken:
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return np.asarray(X, float)
-
-    def predict(self, X: Any) -> np.ndarray:
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 class Remembering(Spoken):
@@ -70,8 +56,9 @@ class EquallyLikely(Spoken):
         return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
 
 
-def fitted(labels: Any = (0, 1, 2)) -> Spoken:
-    return Spoken().fit(np.zeros((len(labels), len(labels))), labels)
+def prefit(coverage: float, **how: Any) -> ConformalClassifier:
+    """Around three classes whose probabilities are the rows themselves."""
+    return ConformalClassifier(Sayer([0, 1, 2]), coverage, cv="prefit", **how)
 
 
 def shares(counts: list[list[int]]) -> np.ndarray:
@@ -112,9 +99,9 @@ def sets_by_loop(
 )
 def test_sets_equal_those_of_the_loop_that_counts(counts, asked, labels, coverage, score, per_class):
     p, q, labels = shares(counts), shares(asked), labels[: len(counts)]
-    sets = ConformalClassifier(fitted(), coverage, conformity_score=score, per_class=per_class, cv="prefit").fit(
-        p, labels
-    )
+    sets = ConformalClassifier(
+        Sayer([0, 1, 2]), coverage, conformity_score=score, per_class=per_class, cv="prefit"
+    ).fit(p, labels)
     assert sets.predict_set(q).tolist() == sets_by_loop(p, labels, q, coverage, score, per_class)
     assert sets.n_calibration_ == len(labels)
 
@@ -171,22 +158,22 @@ def test_a_larger_coverage_holds_the_sets_of_a_smaller_one_and_needs_no_fit(
     counts, labels, coverages, score, per_class
 ):
     p, labels = shares(counts), labels[: len(counts)]
-    model = ConformalClassifier(fitted(), min(coverages), conformity_score=score, per_class=per_class, cv="prefit").fit(
-        p, labels
-    )
+    model = ConformalClassifier(
+        Sayer([0, 1, 2]), min(coverages), conformity_score=score, per_class=per_class, cv="prefit"
+    ).fit(p, labels)
     smaller = model.predict_set(p)
     larger = model.set_coverage(max(coverages)).predict_set(p)
     assert (larger >= smaller).all()
-    again = ConformalClassifier(fitted(), max(coverages), conformity_score=score, per_class=per_class, cv="prefit").fit(
-        p, labels
-    )
+    again = ConformalClassifier(
+        Sayer([0, 1, 2]), max(coverages), conformity_score=score, per_class=per_class, cv="prefit"
+    ).fit(p, labels)
     np.testing.assert_array_equal(larger, again.predict_set(p))
     assert model.get_params()["coverage"] == max(coverages)
 
 
 def test_labels_of_a_set_come_the_most_probable_first():
     names = ["ash", "elm", "oak"]
-    model = ConformalClassifier(fitted(names), 0.5, cv="prefit").fit([[0.5, 0.25, 0.25]] * 4, ["elm"] * 4)
+    model = ConformalClassifier(Sayer(names), 0.5, cv="prefit").fit([[0.5, 0.25, 0.25]] * 4, ["elm"] * 4)
     assert model.predict_set_labels([[0.3, 0.4, 0.3], [0.9, 0.1, 0.0], [0.2, 0.2, 0.6]]) == [
         ["elm", "ash", "oak"],
         ["ash"],
@@ -248,9 +235,7 @@ def test_left_out_rows_calibrate_nearly_as_well_as_rows_held_out(cv, score):
     hits = []
     for _ in range(25):
         X, y = three_clouds(rng, 150)
-        model = ConformalClassifier(
-            NeighborClassifier(7, posterior="proportional"), 0.8, conformity_score=score, cv=cv
-        ).fit(X, y)
+        model = ConformalClassifier(votes(7), 0.8, conformity_score=score, cv=cv).fit(X, y)
         assert model.n_calibration_ == 150
         hits.append(covered(model, *three_clouds(rng, 200)).mean())
     assert np.mean(hits) >= 0.8 - 3 * np.std(hits) / math.sqrt(len(hits))
@@ -283,7 +268,7 @@ def test_rows_alone_in_their_class_count_as_rows_of_unseen_classes(cv):
 
 
 def test_a_prefit_estimator_promises_for_rows_of_the_classes_it_knows():
-    model = ConformalClassifier(fitted(), 0.5, cv="prefit").fit(shares([[8, 0, 0], [0, 8, 0]]), [0, 1])
+    model = prefit(0.5).fit(shares([[8, 0, 0], [0, 8, 0]]), [0, 1])
     assert model.unseen_class_rate_ == 0
     assert np.isfinite(model.thresholds_).all()
 
@@ -343,7 +328,7 @@ def test_a_class_that_a_fold_has_to_itself_gets_no_probability_there():
 
 
 def test_a_prefit_estimator_is_neither_copied_nor_fitted():
-    known = fitted()
+    known = Sayer([0, 1, 2])
     model = ConformalClassifier(known, 0.5, cv="prefit").fit(shares([[8, 0, 0]] * 3), [0, 0, 0])
     assert model.estimator_ is known
     assert model.classes_.tolist() == [0, 1, 2]
@@ -368,7 +353,7 @@ def test_too_few_rows_are_said_and_every_set_is_full():
     with pytest.warns(
         UserWarning, match=r"coverage of 0\.9 takes at least 9 calibration rows, but there are 8"
     ) as told:
-        model = ConformalClassifier(fitted(), cv="prefit").fit(p, [0] * 8)
+        model = prefit(0.9).fit(p, [0] * 8)
     assert told[0].filename == __file__
     assert model.predict_set(p).all()
     with pytest.warns(UserWarning, match="takes at least 99") as told:
@@ -383,7 +368,7 @@ def test_classes_with_too_few_rows_are_named_with_their_counts():
         UserWarning,
         match=r"7 of 8 classes have fewer and are in every set: c1 \(1\), c2 \(2\), c3 \(0\), .* … 2 more\.",
     ):
-        model = ConformalClassifier(fitted(names), 0.75, per_class=True, cv="prefit").fit(np.eye(8)[:6], labels)
+        model = ConformalClassifier(Sayer(names), 0.75, per_class=True, cv="prefit").fit(np.eye(8)[:6], labels)
     assert np.isinf(model.thresholds_).tolist() == [False] + [True] * 7
     assert model.predict_set(np.eye(8)[:1])[0, 1:].all()
 
@@ -392,7 +377,7 @@ def test_classes_with_too_few_rows_are_named_with_their_counts():
 def test_a_coverage_that_is_no_share_is_refused(coverage):
     with pytest.raises(InputError, match=r"between 0 and 1.* got"):
         ConformalClassifier(GaussianNB(), coverage).fit([[0.0], [1.0]], [0, 1])
-    model = ConformalClassifier(fitted(), 0.5, cv="prefit").fit(shares([[8, 0, 0]]), [0])
+    model = prefit(0.5).fit(shares([[8, 0, 0]]), [0])
     with pytest.raises(InputError, match=r"between 0 and 1.* got"):
         model.set_coverage(coverage)
     assert model.coverage == 0.5
@@ -413,7 +398,7 @@ def test_bad_input_is_refused_with_words():
     with pytest.raises(InputError, match="requires y"):
         ConformalClassifier(GaussianNB()).fit(X, None)
     with pytest.raises(InputError, match=r"The label 'c' of a calibration row is none of the 2 classes"):
-        ConformalClassifier(fitted(["a", "b"]), cv="prefit").fit([[1.0, 0.0]], ["c"])
+        ConformalClassifier(Sayer(["a", "b"]), cv="prefit").fit([[1.0, 0.0]], ["c"])
     with pytest.raises(NotFittedError):
         ConformalClassifier(GaussianNB(), cv="prefit").fit(X, y)
     for method in ("predict", "predict_proba", "predict_set", "predict_set_labels"):
@@ -442,13 +427,9 @@ def test_scikit_learns_own_checks_pass(estimator, check):
 def test_it_stands_at_the_end_of_a_pipeline_and_around_one_and_is_searched_over():
     rng = np.random.default_rng(10)
     X, y = three_clouds(rng, 90)
-    inside = make_pipeline(StandardScaler(), ConformalClassifier(NeighborClassifier(5, posterior="proportional"))).fit(
-        X, y
-    )
+    inside = make_pipeline(StandardScaler(), ConformalClassifier(votes(5))).fit(X, y)
     assert inside[-1].predict_set(X).shape == (90, 3)
-    around = ConformalClassifier(make_pipeline(StandardScaler(), NeighborClassifier(5, posterior="proportional"))).fit(
-        X, y
-    )
+    around = ConformalClassifier(make_pipeline(StandardScaler(), votes(5))).fit(X, y)
     assert around.n_features_in_ == 2
     found = GridSearchCV(around, {"estimator__neighborclassifier__n_neighbors": [1, 5], "coverage": [0.8]}, cv=3)
     assert 0 < found.fit(X, y).best_score_ <= 1
@@ -463,9 +444,9 @@ def test_data_frames_go_in_and_their_columns_are_remembered(library, cv):
     X, y = three_clouds(rng, 60)
     frame = frames.DataFrame({"width": X[:, 0], "height": X[:, 1]})
     names = np.array(["ash", "elm", "oak"])[y]
-    model = ConformalClassifier(NeighborClassifier(5, posterior="proportional"), cv=cv).fit(frame, frames.Series(names))
+    model = ConformalClassifier(votes(5), cv=cv).fit(frame, frames.Series(names))
     assert model.feature_names_in_.tolist() == ["width", "height"]
     np.testing.assert_array_equal(
         model.predict_set(frame),
-        ConformalClassifier(NeighborClassifier(5, posterior="proportional"), cv=cv).fit(X, names).predict_set(X),
+        ConformalClassifier(votes(5), cv=cv).fit(X, names).predict_set(X),
     )

@@ -20,13 +20,12 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.records import record_of
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.decision.test_guarantee import validation_rows
-from tests.decision.test_hedged import PETS, hard_and_easy, pets
+from tests.decision.samples import PETS, hard_and_easy, pets, validation_rows, votes
 from tests.reference.decision import hedging as reference
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-VOTES = NeighborClassifier(9, posterior="proportional")
+VOTES = votes(9)
 AROUND = {
     "votes": (VOTES, None),
     "pooled": (NeighborClassifier(9, posterior="pooled"), None),

@@ -11,7 +11,7 @@ from nearsay.decision.calibration import Calibration
 from nearsay.decision.gathered import gather
 from nearsay.decision.hedged import RULES_TO_TRY
 from nearsay.decision.rules import node_probabilities
-from tests.decision.test_guarantee import validation_rows
+from tests.decision.samples import validation_rows
 
 
 @given(rows=validation_rows(), cuts=st.lists(st.integers(0, 20), max_size=3), seed=st.integers(0, 9), data=st.data())

@@ -21,14 +21,13 @@ from nearsay.decision.guarantee import (
 from nearsay.decision.rules import RULES, darts, flat
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.decision.test_rules import T1, UNSURE, queries
+from tests.decision.samples import ACCURACIES, T1, UNSURE, validation_rows
 from tests.reference.decision import hedging as reference
 
 pytestmark = pytest.mark.filterwarnings("error")
 
 FOUR = [UNSURE] * 3 + [[0.9, 0.05, 0.03, 0.02]]
 TRUTH = ["a1", "a2", "b1", "a1"]
-ACCURACIES = st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.6, 0.75, 0.8, 0.9, 0.99])
 CONFIDENCES = st.sampled_from([None, 0.3, 0.6, 0.95])
 
 
@@ -37,16 +36,6 @@ def fit_quietly(*args, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return fit_reward_shift(*args, **options)
-
-
-@st.composite
-def validation_rows(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, list[int], list[str]]:
-    """Shares of votes with labels, most of them among the voted-for leaves, some on inner nodes."""
-    taxonomy, p = draw(queries(votes=draw(st.sampled_from([7, 8]))))
-    labels = draw(st.lists(st.integers(0, taxonomy.n_nodes - 1), min_size=len(p), max_size=len(p)))
-    trusted = draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p)))
-    labels = [int(row.argmax()) if trust else label for row, label, trust in zip(p, labels, trusted, strict=True)]
-    return taxonomy, p, labels, [taxonomy.nodes[label] for label in labels]
 
 
 def n_right(taxonomy: Taxonomy, p: np.ndarray, labels: list[int], shift: float) -> int:

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,43 +21,10 @@ from nearsay.decision.rules import RULES, darts
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.decision.samples import PETS, Sayer, hard_and_easy, pets, votes
 from tests.public import declared
 
 HALVES = True
-
-
-class Sayer(ClassifierMixin, BaseEstimator):
-    """Fitted already: rows are the probabilities themselves, columns as these classes."""
-
-    def __init__(self, classes=()):
-        self.classes = classes
-
-    def fit(self, X, y):
-        pytest.fail("fitted again")
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    @property
-    def classes_(self):
-        return np.array(self.classes)
-
-    def predict_proba(self, X):
-        return np.asarray(X)
-
-
-# Ragged: "cat" is a leaf right below the root, the dogs are three levels down.
-PETS = Taxonomy.from_nested(
-    {"pet": {"dog": {"small dog": ["corgi", "pug"], "large dog": ["poodle", "boxer"]}, "cat": {}}}
-)
-
-
-def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Dogs that are hard to tell apart, small from large less so, and cats far off."""
-    centers = {"corgi": 0.0, "pug": 1.0, "poodle": 4.0, "boxer": 5.0, "cat": 30.0}
-    random = np.random.default_rng(seed)
-    y = random.choice(list(centers), n)
-    return np.array([[centers[name] + random.normal()] for name in y]), y
 
 
 @pytest.mark.slow
@@ -75,7 +42,7 @@ def test_scikit_learns_checks_pass(estimator, check):
 @pytest.mark.parametrize("accuracy", [0.6, 0.8, 0.95])
 def test_the_accuracy_asked_for_is_the_accuracy_got(rule, accuracy):
     X, y = pets(600)
-    knn = NeighborClassifier(15, posterior="proportional")
+    knn = votes(15)
     hedged = HedgedClassifier(knn, PETS, accuracy, rule=rule).fit(X, y)
     fresh, truth = pets(2000, seed=1)
     assert hedged.score(fresh, truth) >= accuracy - 0.03
@@ -85,7 +52,7 @@ def test_the_accuracy_asked_for_is_the_accuracy_got(rule, accuracy):
 
 def test_the_setting_is_that_of_leave_one_out_probabilities():
     X, y = pets(300)
-    knn = NeighborClassifier(9, posterior="proportional").fit(X, y)
+    knn = votes(9).fit(X, y)
     columns = [knn.classes_.tolist().index(leaf) for leaf in PETS.leaves]
     p_leaf = knn.leave_one_out_proba()[:, columns]
     hedged = HedgedClassifier(clone(knn), PETS, 0.9, rule="darts").fit(X, y)
@@ -117,10 +84,7 @@ def test_a_larger_accuracy_says_no_more_and_needs_no_fit():
 
 def test_confidence_makes_answers_more_careful():
     X, y = pets(300)
-    plain, sure = (
-        HedgedClassifier(NeighborClassifier(9, posterior="proportional"), PETS, 0.8, confidence=c).fit(X, y)
-        for c in (None, 0.95)
-    )
+    plain, sure = (HedgedClassifier(votes(9), PETS, 0.8, confidence=c).fit(X, y) for c in (None, 0.95))
     assert sure.setting_ >= plain.setting_
 
 
@@ -140,16 +104,12 @@ def test_any_classifier_with_probabilities_can_hedge(cv):
 @pytest.mark.parametrize(("rule", "branches"), [("auto", None), ("climbing", ["dog", "cat"])])
 def test_answers_do_not_depend_on_the_batch_nor_on_threads_as_in_hiclass_159(rule, branches):
     X, y = pets(200)
-    hedged = HedgedClassifier(
-        NeighborClassifier(5, posterior="proportional"), PETS, 0.8, rule=rule, branches=branches
-    ).fit(X, y)
+    hedged = HedgedClassifier(votes(5), PETS, 0.8, rule=rule, branches=branches).fit(X, y)
     fresh, _ = pets(30, seed=1)
     said = hedged.predict(fresh)
     for count in (1, 2):
         with threads(count):
-            again = HedgedClassifier(
-                NeighborClassifier(5, posterior="proportional"), PETS, 0.8, rule=rule, branches=branches
-            ).fit(X, y)
+            again = HedgedClassifier(votes(5), PETS, 0.8, rule=rule, branches=branches).fit(X, y)
             assert again.settings_.tolist() == hedged.settings_.tolist()
             assert hedged.predict(fresh).tolist() == said.tolist()
             one_by_one = [hedged.predict(fresh[i : i + 1]) for i in range(30)]
@@ -162,7 +122,7 @@ def test_answers_do_not_depend_on_the_batch_nor_on_threads_as_in_hiclass_159(rul
 
 def test_leaves_at_different_depths_are_answered_alike_as_in_hiclass_162():
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(5, posterior="proportional"), PETS, 0.8).fit(X, y)
+    hedged = HedgedClassifier(votes(5), PETS, 0.8).fit(X, y)
     assert hedged.predict([[30.0]]) == ["cat"]
     assert hedged.predict_path([[30.0]]) == [("pet", "cat")]
     assert hedged.predict_path([[0.5]])[0][:2] == ("pet", "dog")
@@ -170,7 +130,7 @@ def test_leaves_at_different_depths_are_answered_alike_as_in_hiclass_162():
 
 def test_probabilities_of_nodes_add_up_along_the_tree():
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(5, posterior="proportional"), PETS, 0.8).fit(X, y)
+    hedged = HedgedClassifier(votes(5), PETS, 0.8).fit(X, y)
     p = dict(zip(PETS.nodes, hedged.predict_proba_nodes(X[:20]).T, strict=True))
     np.testing.assert_allclose(p["pet"], 1)
     np.testing.assert_allclose(p["dog"], p["small dog"] + p["large dog"])
@@ -181,7 +141,7 @@ def test_labels_may_sit_on_inner_nodes():
     X, y = pets(300)
     y = y.astype(object)
     y[np.isin(y, ["corgi", "pug"])] = "small dog"
-    hedged = HedgedClassifier(NeighborClassifier(5, posterior="proportional"), PETS, 0.9).fit(X, y.astype(str))
+    hedged = HedgedClassifier(votes(5), PETS, 0.9).fit(X, y.astype(str))
     assert hedged.score(*pets(300, seed=1)) < 1  # a breed was never seen, so "small dog" at best
     assert set(hedged.predict(X)) & {"small dog", "dog"}
 
@@ -219,16 +179,6 @@ def test_classes_that_got_nothing_or_too_much_are_made_to_sum_to_one_row_by_row(
 
 
 # ---------------------------------------------------------------- a promise for each branch
-
-
-def hard_and_easy(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """What looks like a dog is easy to tell; of what looks like a cat, four in ten are dogs."""
-    random = np.random.default_rng(seed)
-    dogs = random.random(n) < 0.7
-    p = np.where(dogs[:, None], [[0.6, 0.2, 0.05, 0.05, 0.1]], [[0.05, 0.05, 0.05, 0.05, 0.8]])
-    p = random.dirichlet(np.ones(5), size=n) * 0.2 + p * 0.8
-    likely = np.where(dogs[:, None], [[0.9, 0.1, 0, 0, 0]], [[0.1, 0.1, 0.1, 0.1, 0.6]])
-    return p, np.array(PETS.leaves)[[random.choice(5, p=row) for row in likely]]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -310,11 +260,9 @@ def test_without_a_taxonomy_each_predicted_class_can_have_its_promise():
 
 def test_one_level_answers_or_says_nothing():
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(9, posterior="proportional"), accuracy=0.95).fit(X, y)
+    hedged = HedgedClassifier(votes(9), accuracy=0.95).fit(X, y)
     assert {"cat", "anything"} <= set(hedged.predict(X)) <= {*PETS.leaves, "anything"}
-    numbers = HedgedClassifier(NeighborClassifier(9, posterior="proportional"), accuracy=0.95).fit(
-        X, np.unique(y, return_inverse=True)[1]
-    )
+    numbers = HedgedClassifier(votes(9), accuracy=0.95).fit(X, np.unique(y, return_inverse=True)[1])
     assert numbers.predict(X).dtype == np.int64
     assert {-1} < set(numbers.predict(X)) <= {-1, 0, 1, 2, 3, 4}
 
@@ -322,14 +270,12 @@ def test_one_level_answers_or_says_nothing():
 def test_a_promise_that_cannot_be_kept_is_said_and_the_root_answered():
     X, y = pets(12)
     with pytest.warns(UserWarning, match="root"):
-        hedged = HedgedClassifier(NeighborClassifier(3, posterior="proportional"), PETS, 0.99, confidence=0.95).fit(
-            X, y
-        )
+        hedged = HedgedClassifier(votes(3), PETS, 0.99, confidence=0.95).fit(X, y)
     assert set(hedged.predict(X)) == {"pet"}
 
 
 def test_clones_and_leaves_the_estimator_alone():
-    knn = NeighborClassifier(5, posterior="proportional")
+    knn = votes(5)
     hedged = clone(HedgedClassifier(knn, PETS, 0.8)).fit(*pets(100))
     assert not hasattr(knn, "index_")
     assert hedged.taxonomy == PETS
@@ -353,6 +299,6 @@ def test_clones_and_leaves_the_estimator_alone():
     ],
 )
 def test_bad_settings_are_said(settings_of, words):
-    given = {"estimator": NeighborClassifier(3, posterior="proportional"), "taxonomy": PETS, **settings_of}
+    given = {"estimator": votes(3), "taxonomy": PETS, **settings_of}
     with pytest.raises(InputError, match=words):
         HedgedClassifier(**given).fit(*pets(60))

@@ -19,8 +19,7 @@ from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
 from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.promises.worlds import kinds_and_breeds
-from tests.decision.test_guarantee import ACCURACIES, validation_rows
-from tests.decision.test_hedged import PETS, Sayer, hard_and_easy, pets
+from tests.decision.samples import ACCURACIES, PETS, Sayer, hard_and_easy, pets, validation_rows, votes
 from tests.reference.decision import hedging as reference
 from tests.saving import saved_and_opened
 
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 PLANE = kinds_and_breeds()
 TREE = PLANE.taxonomy
-VOTES = NeighborClassifier(9, posterior="proportional")
+VOTES = votes(9)
 
 
 def said(hedged: HedgedClassifier) -> float:
@@ -163,7 +162,7 @@ def test_to_a_model_that_has_not_seen_a_class_it_has_probability_0():
     assert model.classes_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(model.predict_proba([[5.0], [0.0]]), [[0, 0.2, 0.8], [1, 0, 0]])
     assert model.predict([[5.0], [0.0]]).tolist() == ["c", "a"]
-    never_seen = calibrate(NeighborClassifier(1, posterior="proportional"), X, y, [([0, 1, 2, 3], [4])]).estimator
+    never_seen = calibrate(votes(1), X, y, [([0, 1, 2, 3], [4])]).estimator
     assert never_seen.predict_proba([[5.0]])[0, 2] == 0
 
 

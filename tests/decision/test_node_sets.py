@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from nearsay.decision.sets.best_sets import best_sets
 from nearsay.decision.sets.node_sets import SET_POINTS, NodeSets
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.decision.test_conformal import Spoken
+from tests.decision.samples import Sayer
 from tests.reference.decision import node_sets as reference
 from tests.reference.decision.taxonomy import DAG, GRAPHS, TREES
 from tests.saving import saved_and_opened
@@ -154,11 +153,6 @@ def test_sets_cover_as_often_as_promised_in_two_hundred_splits(n_leaves, graph, 
     assert hits >= binom.ppf(0.001, splits * fresh, 0.9) - 40
 
 
-def classifier(tree: Taxonomy) -> Any:
-    labels = sorted(tree.leaves)
-    return Spoken().fit(np.zeros((len(labels), len(labels))), labels)
-
-
 def test_the_classifier_covers_in_each_stratum_and_without_strata_does_not():
     rng = np.random.default_rng(3)
     tree = random_tree(rng, 12, graph=False).with_leaves(sorted(f"leaf {n}" for n in range(12)))
@@ -169,7 +163,7 @@ def test_the_classifier_covers_in_each_stratum_and_without_strata_does_not():
         truth[hard] = rng.integers(12, size=hard.sum())  # where probabilities say nothing
         y, names = np.array(tree.leaves)[truth], np.where(hard, "night", "day")
         for by_stratum, shares_covered in hits.items():
-            model = ConformalClassifier(classifier(tree), 0.8, taxonomy=tree, cv="prefit")
+            model = ConformalClassifier(Sayer(sorted(tree.leaves)), 0.8, taxonomy=tree, cv="prefit")
             model.fit(p[:300], y[:300], strata=names[:300] if by_stratum else None)
             inside = model.predict_set(p[300:], strata=names[300:] if by_stratum else None)
             right = inside[np.arange(300), truth[300:]]
@@ -183,7 +177,7 @@ def test_flat_sets_keep_to_strata_too():
     p = np.tile([[0.9, 0.1]], (40, 1))
     y = np.array(["a"] * 20 + ["b"] * 20)
     names = np.array(["day"] * 20 + ["night"] * 20)
-    spoken = Spoken().fit(np.zeros((2, 2)), ["a", "b"])
+    spoken = Sayer(["a", "b"])
     model = ConformalClassifier(spoken, 0.9, cv="prefit").fit(p, y, strata=names)
     assert model.thresholds_.round(3).tolist() == [[0.1, 0.1], [0.9, 0.9]]
     assert model.predict_set(p[:2], strata=["day", "night"]).tolist() == [[True, False], [True, True]]
@@ -202,7 +196,7 @@ def test_a_larger_coverage_covers_more_of_the_calibration_rows():
     p, truth = made_up(rng, tree, 300)
     p, y = p[:, np.argsort(tree.leaves)], np.array(tree.leaves)[truth]
     for score in sorted(SET_POINTS):
-        model = ConformalClassifier(classifier(tree), 0.5, taxonomy=tree, conformity_score=score, cv="prefit")
+        model = ConformalClassifier(Sayer(sorted(tree.leaves)), 0.5, taxonomy=tree, conformity_score=score, cv="prefit")
         model.fit(p, y)
         column, covered = np.searchsorted(model.classes_, y), []
         for coverage in (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99):
@@ -243,7 +237,7 @@ def test_settings_that_do_not_go_together_are_refused():
 
 def test_a_class_that_is_an_inner_node_is_covered_by_it_and_by_nodes_above():
     tree = Taxonomy.from_edges(DAG)
-    spoken = Spoken().fit(np.zeros((2, 2)), ["P", "c"])
+    spoken = Sayer(["P", "c"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = ConformalClassifier(spoken, 0.9, taxonomy=tree, max_nodes=1, cv="prefit")

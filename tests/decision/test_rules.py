@@ -28,43 +28,16 @@ from nearsay.errors import InputError
 from nearsay.posterior.votes import count_votes
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
+from tests.decision.samples import T1, UNSURE, queries, taxonomies
 from tests.reference.decision import hedging as reference
 
 needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 
-T1 = Taxonomy.from_nested({"R": {"A": ["a1", "a2"], "B": ["b1", "b2"]}})
-UNSURE = [0.4, 0.3, 0.2, 0.1]
 SETTINGS = st.sampled_from([0.0, 0.125, 0.25, 1 / 3, 0.375, 0.5, 0.75, 0.78, 1.0, 7 / 3, 5.0, 1e6, math.inf])
 
 
 def names(nodes: np.ndarray, taxonomy: Taxonomy = T1) -> list[Any]:
     return [taxonomy.nodes[node] for node in nodes]
-
-
-@st.composite
-def taxonomies(draw: st.DrawFn) -> Taxonomy:
-    """Trees and graphs with up to six leaves: ragged, of one level, with only children and shared ones."""
-    nodes = [f"leaf {number}" for number in range(draw(st.integers(1, 6)))]
-    edges = []
-    for number in range(draw(st.integers(0, 4))):
-        children = draw(st.sets(st.sampled_from(nodes), min_size=1))
-        edges += [(f"inner {number}", child) for child in sorted(children)]
-        nodes.append(f"inner {number}")
-    below = {child for _, child in edges}
-    edges += [("root", node) for node in nodes if node not in below]
-    return Taxonomy.from_edges(edges)
-
-
-@st.composite
-def queries(draw: st.DrawFn, votes: int) -> tuple[Taxonomy, np.ndarray]:
-    """Shares of so many votes: eighths add up without rounding, sevenths do not."""
-    taxonomy = draw(taxonomies())
-    said = draw(
-        st.lists(
-            st.lists(st.integers(0, taxonomy.n_leaves - 1), min_size=votes, max_size=votes), min_size=1, max_size=9
-        )
-    )
-    return taxonomy, count_votes(np.array(said), taxonomy.n_leaves) / votes
 
 
 # ---------------------------------------------------------------- by hand (the examples of the spec)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.decision.test_conformal import Spoken
+from tests.decision.samples import Sayer
 from tests.reference.decision import hedging as reference
 from tests.reference.decision.taxonomy import GRAPHS, leaves_below, walked_up
 
@@ -38,7 +38,7 @@ def test_the_answer_is_that_of_a_loop_over_the_nodes_of_the_branch(edges, counts
     classes = sorted(tree.leaves)
     p = np.array(counts, float)[:, : len(classes)] + 1e-3
     p /= p.sum(axis=1, keepdims=True)
-    spoken = Spoken().fit(np.zeros((len(classes), len(classes))), classes)
+    spoken = Sayer(classes)
     hedged = HedgedClassifier(spoken, tree, 0.5, rule=rule, cv="prefit").fit(p, np.array(classes)[p.argmax(axis=1)])
     hedged.settings_ = np.array([data.draw(st.sampled_from([0.0, 0.3, 0.6, 1.7]))])
     within = data.draw(st.sampled_from(tree.nodes))
@@ -80,7 +80,7 @@ def test_evidence_within_a_branch_has_no_record():
 
 
 def test_a_row_without_a_vote_in_the_branch_gets_its_classes_alike():
-    spoken = Spoken().fit(np.zeros((2, 2)), ["corgi", "tabby"])
+    spoken = Sayer(["corgi", "tabby"])
     p = np.array([[1.0, 0.0]] * 4)
     hedged = HedgedClassifier(spoken, PETS, 0.5, cv="prefit").fit(p, ["corgi"] * 4)
     assert hedged.predict_proba(p[:1], within="cat").tolist() == [[0.0, 1.0]]

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.learn.boost_metric import BoostMetric, Comparisons, boost
+from nearsay.learn.boost_metric import BoostMetric, Comparisons, boost, weight_of_identity
 from nearsay.learn.boost_metric_kernels import best_weight
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import neighbor_accuracy
@@ -120,6 +120,22 @@ def test_the_weight_is_that_of_bisection(cases, penalty, scale):
     expected = bisected_weight(shares, margins, penalty * scale)
     found = best_weight(np.log(shares), margins, penalty * scale)
     assert found == pytest.approx(expected, rel=1e-10, abs=1e-10 / scale)
+
+
+def test_the_identity_begins_with_the_weight_of_least_loss_and_with_one_where_none_lowers_it():
+    X = np.array([[0.0], [1.0], [2.0], [0.0]])
+    some = Comparisons(X, Triplets(np.array([0, 0]), np.array([1, 1]), np.array([2, 3])))  # margins 3 and -1
+    assert weight_of_identity(some, np.array([0.5, 0.5]), 0.0) == pytest.approx(math.log(3) / 4)
+    violated = Comparisons(X, Triplets(np.array([0]), np.array([1]), np.array([3])))
+    assert weight_of_identity(violated, np.ones(1), 0.0) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_are_held_out_where_a_class_keeps_two():
+    X, y = noisy(6, n_features=2)  # three classes of two: of one that is held out, one row stays
+    assert BoostMetric(validation_fraction=0.5, max_iter=2).fit(X, y).validation_curve_ == {}
+    X, y = noisy(9, n_features=2)
+    assert 0 in BoostMetric(validation_fraction=0.34, max_iter=2).fit(X, y).validation_curve_
 
 
 def test_margins_of_any_size_give_a_finite_weight():

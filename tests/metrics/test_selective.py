@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nearsay.metrics.selective import hierarchical_aurc, risk_coverage_curve
 from nearsay.taxonomy.taxonomy import Taxonomy
-from tests.decision.test_rules import queries
+from tests.decision.samples import queries
 from tests.reference.decision import hedging as reference
 
 TREE = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])

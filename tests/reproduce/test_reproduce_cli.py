@@ -78,12 +78,6 @@ def test_sizes_are_passed_on_and_json_is_the_dict_itself(runs):
     assert runs == [{"n_train": 500, "n_test": 20, "n_shape_test": 0, "progress": None}]
 
 
-@pytest.mark.parametrize(("option", "size"), [("--n-train", 0), ("--n-test", 0), ("--n-test", "many")])
-def test_a_size_that_is_none_is_bad_usage(runs, option, size):
-    assert run("nearest", option, size).exit_code == 2
-    assert runs == []
-
-
 @pytest.mark.skipif("NEARSAY_DATA" not in os.environ, reason="NEARSAY_DATA names no folder with the data set mnist")
 def test_the_command_runs_on_the_real_images():
     result = run("nearest", "--n-train", 300, "--n-test", 20, "--n-shape-test", 0)
@@ -108,11 +102,52 @@ def test_help_is_exit_code_0(arguments):
     assert "Usage" in result.stdout
 
 
-@pytest.mark.parametrize("arguments", [["dance"], ["nearest", "--dance"], ["nearest", "extra"]])
-def test_what_is_not_understood_is_exit_code_2(arguments):
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("dance", ""),
+        ("nearest --dance", ""),
+        ("nearest extra", ""),
+        ("nearest --n-train 0", ""),
+        ("nearest --n-test many", ""),
+        ("probabilities --table 6", "none of 3, 4, 5"),
+        ("probabilities --join name", "none of label, row"),
+        ("probabilities --k 0", ""),
+        ("probabilities --table 3 --save somewhere", "only the training-size curves are drawn"),
+        ("hedging --figure 2", "none of"),
+        ("hedging --figure lambda --save somewhere", "are drawn"),
+        ("annotation --figure 2", "none of table1"),
+        ("annotation --features gist", "none of seven"),
+        ("annotation --save somewhere", "are drawn"),
+        ("keywords --data scene", "none of emotions"),
+        ("tables --sets titanic,scene", "none of"),
+        ("promises --sizes many", "Whole numbers separated by commas"),
+    ],
+)
+def test_what_is_not_understood_is_exit_code_2(runs, arguments, words):
+    result = run(*arguments.split())
+    assert (result.exit_code, result.stdout, runs) == (2, "", [])
+    assert words in " ".join(re.sub("[│╭╮╰╯─]", " ", result.stderr).split())
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("mistakes", "mnist_mturk.json"),
+        ("tabzilla", "tabzilla.csv"),
+        ("clinc150", "train.csv"),
+        ("tables --sets german", "german.csv"),
+        ("hedging --figure lambda", "ilsvrc65_clf_outputs_val.mat"),
+        ("annotation --features embeddings", "corel5k"),
+    ],
+)
+def test_a_file_that_is_absent_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch, command, file):
+    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    result = run(*command.split())
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert file in result.stderr
+    assert str(tmp_path) in result.stderr.replace("\n", "")
 
 
 def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):

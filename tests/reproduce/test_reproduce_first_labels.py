@@ -24,7 +24,7 @@ def blobs(name: str) -> first_labels.Rows:
 
 
 def test_accuracies_after_a_few_labels_are_told_for_both_ways(monkeypatch):
-    monkeypatch.setattr(first_labels, "described", blobs)
+    monkeypatch.setattr(first_labels, "described_rows", blobs)
     monkeypatch.setattr(first_labels, "AFTER", (10, 20))
     done = run("first_labels", "--sets", "vowel", "--starts", "2", "--json", columns=100, app=app)
     assert done.exit_code == 0, done.output

@@ -282,21 +282,6 @@ def test_the_command_prints_tables_of_80_columns_or_json(made_up):
     assert as_json == json.loads(json.dumps(paper.run(figure="3", data="tin200", k=5)))
 
 
-def test_the_command_does_not_save_what_is_no_picture(made_up, tmp_path):
-    refused = command("--figure", "lambda", "--save", tmp_path)
-    assert refused.exit_code == 2
-    assert command("--figure", "2").exit_code == 2
-
-
-def test_missing_outputs_are_said_with_where_they_were_looked_for(monkeypatch, tmp_path):
-    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    missing = command("--figure", "lambda")
-    assert missing.exit_code == 1
-    assert "ilsvrc65_clf_outputs_val.mat" in missing.stderr
-    assert str(tmp_path) in missing.stderr.replace("\n", "")
-
-
 # ---------------------------------------------------------------- the known numbers
 
 

@@ -115,15 +115,6 @@ def test_every_estimator_of_the_paper_has_a_figure_in_every_table():
     assert published("size", "rank", "&".join(LEAF_FEATURES), 3) is None
 
 
-def test_undoing_the_running_mean_of_table_5_gives_the_figures_of_the_note():
-    for k, expected in ((3, (-0.126, -0.007, -0.011)), (5, (-0.158, -0.006, -0.010))):
-        printed = [LEAVES[name][k][0] for name in LEAVES]
-        sums = [0.0, *(mean * (number + 1) for number, mean in enumerate(printed))]
-        alone = dict(zip(LEAVES, np.diff(sums), strict=True))
-        found = [alone[name] for name in ("confmat", "rank", "rank&votesplit")]
-        assert found == pytest.approx(expected, abs=0.0006)
-
-
 # ---------------------------------------------------------------- tiny runs
 
 
@@ -336,14 +327,6 @@ def test_the_picture_is_saved_where_asked(few_leaves, tmp_path):
     assert result.exit_code == 0
     assert "training-size-label.png" in result.stdout.replace("\n", "")
     assert (tmp_path / "training-size-label.png").exists()
-
-
-@pytest.mark.parametrize(
-    "arguments", [["--table", "6"], ["--join", "name"], ["--k", "0"], ["--table", "3", "--save", "somewhere"]]
-)
-def test_what_is_not_understood_is_exit_code_2(arguments):
-    result = command(*arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
 
 
 # ---------------------------------------------------------------- the known numbers

@@ -121,7 +121,6 @@ def test_the_command_prints_a_table_and_json():
     assert "1 collections" not in printed.stdout
     assert "strip" in printed.stdout
     assert len(json.loads(run(*options, "--json", app=app).stdout)) == 3
-    assert run("promises", "--sizes", "many", app=app).exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -59,13 +59,6 @@ def test_a_file_that_is_not_that_of_the_study_is_refused(made_up_verdicts):
     assert "checksum differs" in result.stderr
 
 
-def test_files_that_are_absent_are_named(folder):
-    for command, name in [("mistakes", "mnist_mturk.json"), ("tabzilla", "tabzilla.csv"), ("clinc150", "train.csv")]:
-        result = run(command, app=app)
-        assert result.exit_code == 1
-        assert name in result.stderr
-
-
 def test_ours_takes_its_place_among_the_published(folder, monkeypatch):
     lines = ["data_set,openml_task,method,log_loss,accuracy"]
     lines += [f"iris,59,{name},{loss},0.9" for name, loss in [("best", 0.0001), ("KNN", 5.0), ("worst", 9.0)]]

@@ -40,10 +40,3 @@ def test_every_method_takes_the_table_as_it_is(little_table):
     rows = json.loads(result.stdout)["rows"]
     assert [row["method"] for row in rows] == [*tables.OURS, *tables.PEERS]
     assert all(0 < row["log_loss"] < 1 for row in rows)
-
-
-def test_a_table_that_is_not_there_is_an_error_in_words(tmp_path, monkeypatch):
-    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    result = run("tables", "--sets", "german", app=app)
-    assert result.exit_code == 1
-    assert "german.csv" in result.stderr
