@@ -57,6 +57,8 @@ sphinx_gallery_conf = {
     "reference_url": {},
 }
 
+highlight_language = "none"  # a block that names no language is of the shell, not of Python
+
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
