@@ -51,9 +51,10 @@ from nearsay.posterior.views.row_transforms import (
 from nearsay.posterior.views.value_differences import MOST_DIRECTIONS
 from nearsay.posterior.views.views import Views
 
-# Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
+# Metrics by name in which a column of large numbers drowns the others; and how many past cases, and members of each
+# class, say whether it should.
 SCALES_MATTER = ("euclidean", "l2")
-CASES_TO_SCALE_BY = 1000
+CASES_TO_SCALE_BY, MEMBERS_TO_SCALE_BY = 1000, 4
 
 ViewsByKey = dict[tuple[int, int], View]
 
@@ -297,7 +298,16 @@ class ModelFit:
             return views
         assert self.judged is not None
         few = self.judged[evenly(len(self.judged), CASES_TO_SCALE_BY)]
-        chooser = Chooser(plain, self.posteriors, self.labels, self.n_classes, ks=[1], rows=few, weights=self.weights)
+        chooser = Chooser(
+            plain,
+            self.posteriors,
+            self.labels,
+            self.n_classes,
+            ks=[1],
+            rows=few,
+            weights=self.weights,
+            most_members=MEMBERS_TO_SCALE_BY,
+        )
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
 

@@ -80,6 +80,7 @@ class Chooser:
     models : of ModelBeside, models that may be pooled with the neighbors.
     criterion : "log_posterior" or "accuracy"
     weights : how much each row of the collection counts as a case.
+    most_members : means of more members of a class are not asked for, where there are means of fewer; None for all.
     steps : where models were measured, and views will be.
     """
 
@@ -94,6 +95,7 @@ class Chooser:
     models: Sequence[ModelBeside] = ()
     criterion: str = CRITERIA[0]
     weights: RowWeights | None = None
+    most_members: int | None = None
     steps: Steps = field(default_factory=Steps)
 
     def __post_init__(self) -> None:
@@ -102,6 +104,8 @@ class Chooser:
         judged = np.flatnonzero(np.bincount(labels)[labels[self.rows]] > 1)
         judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
         members = members_of_all(posteriors, labels)
+        if members and self.most_members is not None:
+            members = tuple(number for number in members if number <= max(self.most_members, members[0]))
         # Votes are counted in plain views only.
         self._all = {}
         for key, view in views.items():
