@@ -26,7 +26,7 @@ from nearsay.posterior.methods.named import FEW, Auto
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.model_beside import COMPANIONS, SPREAD, ModelBeside
-from nearsay.posterior.views.principal_directions import principal_directions
+from nearsay.posterior.views.principal_directions import ColumnDirections, DirectionsWithout, principal_directions
 from nearsay.posterior.views.row_transforms import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
@@ -133,8 +133,35 @@ def test_past_cases_are_mapped_by_what_other_folds_teach():
     fold = folds(y)
     for number in range(5):
         seen = fold != number
-        expected = learn_maps([WHITENED[2]], X[seen], y[seen])[0]
+        expected = learn_maps([WHITENED[2]], X[seen], y[seen], ColumnDirections.of(X, 512))[0]
         np.testing.assert_array_equal(transforms.without(number, WHITENED[2]).matrix, expected.matrix)
+
+
+@pytest.mark.parametrize("n_columns", [12, 90])  # fewer than rows, and more
+def test_directions_without_some_rows_are_those_of_the_others(n_columns):
+    random = np.random.default_rng(1)
+    X = random.normal(size=(60, n_columns)) * np.geomspace(10, 0.1, n_columns) + 3
+    left_out = random.random(60) < 0.3
+    some = X[~left_out]
+    expected = principal_directions(some - some.mean(axis=0), 5)
+    found = DirectionsWithout(X).without(left_out, 5)
+    np.testing.assert_allclose(np.abs(np.diag(expected.T @ found)), 1, rtol=1e-9)
+    np.testing.assert_array_equal(DirectionsWithout(X).without(left_out, n_columns), np.eye(n_columns))
+
+
+def test_scales_are_those_of_all_rows_and_folds_of_few_rows_have_directions_of_their_own():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 20)) * np.geomspace(100, 1, 20), np.arange(60) % 3
+    transforms = LearnedTransforms([WHITENED[0]], X, y)
+    transforms.most_columns = 5
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    for number in range(5):
+        without = transforms.without(number, WHITENED[0])
+        some = standardized[transforms.fold != number]
+        basis = without.matrix * X.std(axis=0)[:, None]
+        expected = principal_directions(some - some.mean(axis=0), 5)
+        np.testing.assert_allclose(np.abs(np.diag(expected.T @ basis)), 1, rtol=1e-9)
+        np.testing.assert_allclose(without.center, X.mean(axis=0))
 
 
 def test_standardized_columns_are_also_measured_by_manhattan_distance_where_rows_are_not_too_many():

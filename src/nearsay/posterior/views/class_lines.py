@@ -31,7 +31,7 @@ class ClassLines(LearnedTransforms):
     ) -> None:
         super().__init__([CLASS_LINES], X, labels, order, groups)
 
-    def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
+    def _learned_from(self, rows: np.ndarray, without: int | None = None) -> list[LinearMap]:
         X = np.asarray(self.X[rows], np.float32)
         center = X.mean(axis=0, dtype=np.float64)
         n_classes = int(self.labels.max(initial=0)) + 1

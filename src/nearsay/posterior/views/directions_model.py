@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Self
 
 import numpy as np
@@ -45,8 +46,16 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
     def mapped(self, X: np.ndarray) -> np.ndarray:
         """Rows in the directions that the model is learned in."""
         size = rows_within(BLOCK_BYTES, 8 * X.shape[1], most=max(1, len(X)))
-        parts = [along_in_blocks(self._columns(X[part]), self._basis) for part in row_blocks(len(X), size=size)]
+        parts = [self.along(self.columns(X[part])) for part in row_blocks(len(X), size=size)]
         return np.concatenate(parts) if parts else np.empty((0, self._basis.shape[1]))
+
+    def columns(self, X: np.ndarray) -> np.ndarray:
+        """Rows in columns of one scale, in which directions are learned."""
+        return np.clip(self._standardized(X).astype(np.float64), -self._farthest, self._farthest)
+
+    def along(self, columns: np.ndarray) -> np.ndarray:
+        """Rows in such ``columns``, in the directions that the model is learned in."""
+        return along_in_blocks(columns, self._basis)
 
     def proba_of_mapped(self, mapped: np.ndarray) -> np.ndarray:
         """Probabilities of rows that were ``mapped``."""
@@ -56,9 +65,17 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
         """One with the same scales and directions, learned from these rows, which were ``mapped``."""
         raise NotImplementedError
 
+    def with_directions(self, basis: np.ndarray) -> Self:
+        """One with the same scales and other directions, of which nothing is learned yet."""
+        other = copy(self)
+        other._basis = basis
+        return other
+
+    @property
+    def n_directions(self) -> int:
+        """How many directions it is learned in."""
+        return self._basis.shape[1]
+
     def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Learn, and give the rows that were learned from, ``mapped``."""
         raise NotImplementedError
-
-    def _columns(self, X: np.ndarray) -> np.ndarray:
-        return np.clip(self._standardized(X).astype(np.float64), -self._farthest, self._farthest)

@@ -47,7 +47,7 @@ class GaussianClasses(DirectionsModel):
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_answers = len(labels) * len(self.classes_)
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
-        columns = super()._columns(X)
+        columns = super().columns(X)
         if self.scores:
             self._quantiles = ColumnQuantiles.of(columns)
             columns = self._quantiles.normal_scores(columns)
@@ -88,8 +88,8 @@ class GaussianClasses(DirectionsModel):
         squares = (apart * apart).reshape(len(mapped), len(self.classes_), -1)
         return squares.sum(axis=2) / 2 + self._half_log_det
 
-    def _columns(self, X: np.ndarray) -> np.ndarray:
-        columns = super()._columns(X)
+    def columns(self, X: np.ndarray) -> np.ndarray:
+        columns = super().columns(X)
         return self._quantiles.normal_scores(columns) if self.scores else columns
 
 

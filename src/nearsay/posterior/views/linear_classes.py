@@ -52,7 +52,7 @@ class LinearClasses(DirectionsModel):
         some = self._evenly(X.shape[1], len(labels))
         X, labels = X[some], labels[some]
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
-        columns = self._columns(X)
+        columns = self.columns(X)
         with one_blas_thread():
             self._basis = principal_directions(columns - columns.mean(axis=0), self.most_directions)
         mapped = along_in_blocks(columns, self._basis)
@@ -80,10 +80,6 @@ class LinearClasses(DirectionsModel):
             self.ridge_ = _best_ridge(rows, labels, len(self.classes_)) if self.ridge is None else self.ridge
             self._weights = np.empty((rows.shape[1], len(met)))
             self._weights[:, met] = fit_softmax(rows, labels, len(met), self.ridge_)
-
-    def settled(self) -> LinearClasses:
-        """An unfitted one with the ridge that was chosen."""
-        return LinearClasses(ridge=self.ridge_, most_products=self.most_products)
 
     def proba_of_mapped(self, mapped: np.ndarray) -> np.ndarray:
         def scores(block: np.ndarray) -> np.ndarray:

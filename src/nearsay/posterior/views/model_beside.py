@@ -29,6 +29,7 @@ from nearsay.posterior.views.directions_model import DirectionsModel
 from nearsay.posterior.views.forest import FOREST_SPREAD, SMALLEST_SPLITS, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
+from nearsay.posterior.views.principal_directions import DirectionsWithout
 from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn, shares_directions
 from nearsay.search.shards import ShardedRows
 
@@ -149,32 +150,26 @@ class ModelBeside:
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
             return clone(model).fit(_taken(X, rows), y[rows], **weights)
 
-        mapped = self._fit_and_map(X, y) if is_ours else None
-        if not is_ours:
+        folds = FoldsOfDirections(self, X, y, fold) if is_ours else None
+        if folds is None:
             self.model_ = fitted(self.model, order)
-        unfitted = self.model_.settled() if isinstance(self.model_, LinearClasses) else self.model
 
-        def without_fold(rest: np.ndarray) -> Any:
+        def without_fold(number: int, rest: np.ndarray) -> Any:
             if len(np.unique(labels[rest])) < 2:  # few models can be fitted to one class
                 return None
-            if not is_ours or not shares_directions(len(self.rows_), self.model_.n_columns):
-                return fitted(unfitted, rest)
-            some = self._drawn(rest)
-            rows = self.model_.mapped(_taken(X, some)) if mapped is None else mapped[some]
-            return self.model_.of_other_rows(rows, y[some])
+            return fitted(self.model, rest) if folds is None else folds.without(number, self._drawn(rest))
 
         copies = []
         if not in_shards:
             self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
         for number in range(int(fold.max(initial=-1)) + 1):
-            rest = order[fold[order] != number]
-            model = without_fold(rest)
+            model = without_fold(number, order[fold[order] != number])
             if self.past_ is not None:
                 rows = order[fold[order] == number]
-                if mapped is None or model is None:
+                if folds is None or model is None:
                     self.past_[rows] = self._log_proba_of(model, X[rows])
                 else:
-                    self.past_[rows] = self._log_proba_of(model, mapped[rows], is_mapped=True)
+                    self.past_[rows] = self._log_proba_of(model, folds.mapped(model, rows), is_mapped=True)
             if in_shards or self.keeps_copies:
                 copies.append(model)
         self.copies_ = copies
@@ -186,16 +181,6 @@ class ModelBeside:
         if len(rows) <= self.most_rows:
             return rows
         return rows[np.sort(np.random.default_rng(0).choice(len(rows), self.most_rows, replace=False))]
-
-    def _fit_and_map(self, X: Any, y: np.ndarray) -> np.ndarray | None:
-        """Fit a Gaussian or a line; gives rows in memory in its directions, where the copies share these."""
-        self.model_ = clone(self.model)
-        some = self.model_.fit_and_map(_taken(X, self.rows_), y[self.rows_])
-        if isinstance(X, ShardedRows) or not shares_directions(len(some), self.model_.n_columns):
-            return None
-        mapped = np.empty_like(some) if len(some) == len(X) else self.model_.mapped(X)
-        mapped[self.rows_] = some
-        return np.asarray(mapped)
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Log probabilities of the training rows, or of some, by models that were fitted without them, in float32."""
@@ -245,6 +230,48 @@ class ModelBeside:
     def _to_saved(self) -> dict[str, Any]:
         # Past cases are at hand.
         return {name: value for name, value in vars(self).items() if name not in ("copies_", "keeps_copies")}
+
+
+class FoldsOfDirections:
+    """A Gaussian or a line fitted to all rows of a model beside, and without each fold.
+
+    Scales are those of all rows, and so are directions where rows are many: they know no labels. Where rows are few
+    for their columns, a fold would bend the directions toward itself, and each is left out of them too.
+    """
+
+    def __init__(self, beside: ModelBeside, X: Any, y: np.ndarray, fold: np.ndarray) -> None:
+        self._X, self._y, self._fold, self._rows = X, y, fold, beside.rows_
+        self._model: DirectionsModel = clone(beside.model)
+        beside.model_ = self._model
+        some = _taken(X, self._rows)
+        mapped = self._model.fit_and_map(some, y[self._rows])
+        n_columns = self._model.n_columns
+        self._mapped: np.ndarray | None = None
+        self._directions: DirectionsWithout | None = None
+        if self._model.n_directions < n_columns and not shares_directions(len(some), n_columns):
+            self._columns = self._model.columns(some)
+            self._directions = DirectionsWithout(self._columns)
+        elif not isinstance(X, ShardedRows):
+            self._mapped = np.empty_like(mapped) if len(some) == len(X) else self._model.mapped(X)
+            self._mapped[self._rows] = mapped
+
+    def without(self, number: int, rows: np.ndarray) -> DirectionsModel:
+        """The model learned from these rows, which leave out a fold."""
+        if self._directions is None:
+            mapped = self._model.mapped(_taken(self._X, rows)) if self._mapped is None else self._mapped[rows]
+            return self._model.of_other_rows(mapped, self._y[rows])
+        left_out = self._fold[self._rows] == number
+        other = self._model.with_directions(self._directions.without(left_out, self._model.n_directions))
+        return other.of_other_rows(other.along(self._columns[~left_out]), self._y[self._rows[~left_out]])
+
+    def mapped(self, model: DirectionsModel, rows: np.ndarray) -> np.ndarray:
+        """Rows in memory, in the directions of a model of ``without``."""
+        if self._mapped is not None:
+            return self._mapped[rows]
+        place = np.full(len(self._fold), -1)
+        place[self._rows] = np.arange(len(self._rows))
+        known = (place[rows] >= 0).all()
+        return model.along(self._columns[place[rows]] if known else model.columns(self._X[rows]))
 
 
 class ForestBeside(ModelBeside):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,6 +35,31 @@ def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
     spread = squares > n_rows * np.finfo(np.float64).eps * squares.max(initial=0.0)
     spread[:1] = True
     return np.linalg.qr(directions[:, spread])[0]
+
+
+class DirectionsWithout:
+    """The principal directions of all rows but some: their products are those of all, less those of the few.
+
+    X : (n_rows, n_columns), held.
+    """
+
+    def __init__(self, X: np.ndarray) -> None:
+        self._X = X
+
+    @cached_property
+    def _products(self) -> np.ndarray:
+        return self._X.T @ self._X
+
+    def without(self, left_out: np.ndarray, most: int) -> np.ndarray:
+        """As ``principal_directions`` of the other rows, centered; ``left_out`` (n_rows,) says which are left out."""
+        n_rows, n_columns = int(np.count_nonzero(~left_out)), self._X.shape[1]
+        if n_columns <= most:
+            return np.eye(n_columns)
+        center = self._X[~left_out].mean(axis=0)
+        if n_columns > n_rows:
+            return principal_directions(self._X[~left_out] - center, most)
+        few = self._X[left_out]
+        return leading_vectors(self._products - few.T @ few - n_rows * np.outer(center, center), min(most, n_rows))
 
 
 def leading_vectors(S: np.ndarray, n_vectors: int) -> np.ndarray:

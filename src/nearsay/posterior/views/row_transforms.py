@@ -15,7 +15,7 @@ dimension in every mean over columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.posterior.base import FOLDS, FRESH, folds_by
-from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, ColumnDirections, along
+from nearsay.posterior.views.principal_directions import ROWS_AT_ONCE, ColumnDirections, DirectionsWithout, along
 from nearsay.posterior.views.value_differences import value_difference_matrix
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
@@ -330,18 +330,29 @@ class LearnedTransforms:
         self._without: dict[int, list[LinearMap]] = {}
 
     @cached_property
-    def _directions(self) -> ColumnDirections | None:
-        """Directions for the maps of all folds, where columns are many, and rows many more."""
-        if self.X.shape[1] <= self.most_columns:
+    def _directions(self) -> ColumnDirections:
+        """Scales for the maps of all folds, and directions of all rows."""
+        know_labels = any(transform.knows_labels for transform in self.transforms)
+        return ColumnDirections.of(self._teachers, self.most_columns if know_labels else None)
+
+    @cached_property
+    def _bases(self) -> list[np.ndarray] | None:
+        """The directions of the rows without each fold; None where those of all rows serve: rows or columns are few."""
+        directions = self._directions
+        n_columns = len(directions.center)
+        if directions.basis is None or n_columns <= self.most_columns or shares_directions(len(self.order), n_columns):
             return None
-        some = self.order[_even(len(self.order))]
-        rows = np.asarray(self.X[some], np.float64)
-        n_columns = len(distinct_columns(rows))
-        many = n_columns > self.most_columns and shares_directions(len(self.order), n_columns)
-        return ColumnDirections.of(rows, self.most_columns) if many else None
+        columns, fold = directions.standardized(self._teachers), self.fold[self.order[_even(len(self.order))]]
+        without = DirectionsWithout(columns)
+        with one_blas_thread():
+            return [without.without(fold == number, self.most_columns) for number in range(self.fold.max() + 1)]
+
+    @property
+    def _teachers(self) -> np.ndarray:
+        return np.asarray(self.X[self.order[_even(len(self.order))]], np.float64)
 
     def _to_saved(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_directions"}
+        return {name: value for name, value in vars(self).items() if name not in ("_directions", "_bases")}
 
     def whole(self, transform: RowTransform) -> LinearMap:
         """The map for queries."""
@@ -352,9 +363,13 @@ class LearnedTransforms:
     def without(self, fold: int, transform: RowTransform) -> LinearMap:
         """The map for the past cases of a fold, learned without it."""
         if fold not in self._without:
-            self._without[fold] = self._learned_from(self.order[self.fold[self.order] != fold])
+            self._without[fold] = self._learned_from(self.order[self.fold[self.order] != fold], fold)
         return self._without[fold][self.transforms.index(transform)]
 
-    def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
+    def _learned_from(self, rows: np.ndarray, without: int | None = None) -> list[LinearMap]:
+        """Maps that these rows teach: all, or those without a fold."""
         some = rows[_even(len(rows))]  # of rows in files no others are read
-        return learn_maps(self.transforms, self.X[some], self.labels[some], self._directions, self.most_columns)
+        directions = self._directions
+        if without is not None and self._bases is not None:
+            directions = replace(directions, basis=self._bases[without])
+        return learn_maps(self.transforms, self.X[some], self.labels[some], directions, self.most_columns)
