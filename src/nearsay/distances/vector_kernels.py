@@ -374,25 +374,42 @@ def measure_manhattan(Q, X, candidates, first, out):  # type: ignore[no-untyped-
 
 @compiled
 def measure_cosine(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
-    """The same for cosine; norms and products are summed in one loop, two rows at a time."""
+    """The same for cosine: of the candidates, four at a time that are among these rows; others cost nothing."""
     n, d = X.shape
+    lengths, places = np.empty(n), np.zeros(4, np.int64)
+    for r in range(n):
+        squares = 0.0
+        for j in range(d):
+            squares += X[r, j] * X[r, j]
+        lengths[r] = math.sqrt(squares)
     for i in range(candidates.shape[0]):
         q = Q[i]
         length = 0.0
         for j in range(d):
             length += q[j] * q[j]
         length = math.sqrt(length)
-        for start in range(0, candidates.shape[1], 2):
-            stop = min(start + 2, candidates.shape[1])
-            r0, r1 = candidates[i, start] - first, candidates[i, stop - 1] - first
-            x0, x1 = X[r0 if 0 <= r0 < n else 0], X[r1 if 0 <= r1 < n else 0]
-            dot0 = dot1 = squares0 = squares1 = 0.0
+        c = 0
+        while c < candidates.shape[1]:
+            n_next = 0
+            while c < candidates.shape[1] and n_next < 4:
+                if 0 <= candidates[i, c] - first < n:
+                    places[n_next] = c
+                    n_next += 1
+                c += 1
+            if n_next == 0:
+                break
+            for place in range(n_next, 4):
+                places[place] = places[0]
+            x0, x1 = X[candidates[i, places[0]] - first], X[candidates[i, places[1]] - first]
+            x2, x3 = X[candidates[i, places[2]] - first], X[candidates[i, places[3]] - first]
+            dot0 = dot1 = dot2 = dot3 = 0.0
             for j in range(d):
-                dot0 += q[j] * x0[j]
-                dot1 += q[j] * x1[j]
-                squares0 += x0[j] * x0[j]
-                squares1 += x1[j] * x1[j]
-            if 0 <= r0 < n:
-                out[i, start] = _one_minus_cosine(dot0, length, math.sqrt(squares0))
-            if 0 <= r1 < n:
-                out[i, stop - 1] = _one_minus_cosine(dot1, length, math.sqrt(squares1))
+                value = q[j]
+                dot0 += value * x0[j]
+                dot1 += value * x1[j]
+                dot2 += value * x2[j]
+                dot3 += value * x3[j]
+            for place in range(n_next):
+                row = candidates[i, places[place]] - first
+                dot = (dot0, dot1, dot2, dot3)[place]
+                out[i, places[place]] = _one_minus_cosine(dot, length, lengths[row])

@@ -29,10 +29,13 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
         self._fit(X, y)
         return self
 
-    def fit_and_map(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The same; gives the rows ``mapped``."""
-        mapped = self._fit(X, y)
-        return mapped if len(mapped) == len(X) else self.mapped(X)
+    def fit_and_map(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same; gives the rows in their ``columns``, and ``mapped``."""
+        columns, mapped = self._fit(X, y)
+        if len(columns) < len(X):
+            columns = self.columns(X)
+            mapped = self.along(columns)
+        return columns, mapped
 
     @property
     def n_columns(self) -> int:
@@ -76,6 +79,6 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
         """How many directions it is learned in."""
         return self._basis.shape[1]
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Learn, and give the rows that were learned from, ``mapped``."""
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Learn, and give the rows that were learned from, in their ``columns`` and ``mapped``."""
         raise NotImplementedError

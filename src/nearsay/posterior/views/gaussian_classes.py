@@ -43,7 +43,7 @@ class GaussianClasses(DirectionsModel):
     def __init__(self, *, scores: bool = False) -> None:
         self.scores = scores
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_answers = len(labels) * len(self.classes_)
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
@@ -56,7 +56,7 @@ class GaussianClasses(DirectionsModel):
             self._basis = principal_directions(columns - columns.mean(axis=0), n_directions)
         mapped = along_in_blocks(columns, self._basis)
         self._learn(mapped, labels)
-        return mapped
+        return columns, mapped
 
     def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> Self:
         other = copy(self)

@@ -46,7 +46,7 @@ class LinearClasses(DirectionsModel):
         self.ridge = ridge
         self.most_products = most_products
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From as many rows as there is time for."""
         self.classes_, met, labels = _classes_as_met(y)
         some = self._evenly(X.shape[1], len(labels))
@@ -57,7 +57,7 @@ class LinearClasses(DirectionsModel):
             self._basis = principal_directions(columns - columns.mean(axis=0), self.most_directions)
         mapped = along_in_blocks(columns, self._basis)
         self._learn(mapped, labels, met)
-        return mapped
+        return columns, mapped
 
     def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> Self:
         """With the same ridge, too."""

@@ -244,13 +244,13 @@ class FoldsOfDirections:
         self._model: DirectionsModel = clone(beside.model)
         beside.model_ = self._model
         some = _taken(X, self._rows)
-        mapped = self._model.fit_and_map(some, y[self._rows])
+        columns, mapped = self._model.fit_and_map(some, y[self._rows])
         n_columns = self._model.n_columns
         self._mapped: np.ndarray | None = None
         self._directions: DirectionsWithout | None = None
         if self._model.n_directions < n_columns and not shares_directions(len(some), n_columns):
-            self._columns = self._model.columns(some)
-            self._directions = DirectionsWithout(self._columns)
+            self._columns = columns
+            self._directions = DirectionsWithout(columns)
         elif not isinstance(X, ShardedRows):
             self._mapped = np.empty_like(mapped) if len(some) == len(X) else self._model.mapped(X)
             self._mapped[self._rows] = mapped

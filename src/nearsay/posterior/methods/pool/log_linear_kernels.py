@@ -20,10 +20,10 @@ def keep_nearest(features, order, truth, ends, per_group, kept, offsets, place):
     for i in range(features.shape[0]):
         place[i] = -1
         for t in range(n_near):
-            kept[i, t] = features[i, order[i, t]]
+            _copy(features[i, order[i, t]], kept[i, t])
             if order[i, t] == truth[i]:
                 place[i] = t
-        kept[i, n_near] = features[i, truth[i]]
+        _copy(features[i, truth[i]], kept[i, n_near])
         if place[i] < 0:
             place[i] = n_near
         else:
@@ -40,11 +40,18 @@ def keep_nearest(features, order, truth, ends, per_group, kept, offsets, place):
                 t = n_near + 1 + (group - 1) * per_group + number
                 if number < n_kept:
                     rank = (2 * number + 1) * n_others // (2 * n_kept)  # evenly, among those that are not true
-                    kept[i, t] = features[i, order[i, first + rank + (rank >= true_rank)]]
+                    _copy(features[i, order[i, first + rank + (rank >= true_rank)]], kept[i, t])
                     offsets[i, t] = math.log(n_others / n_kept)
                 else:
                     kept[i, t] = 0.0
                     offsets[i, t] = -np.inf
+
+
+@compiled
+def _copy(numbers, into):  # type: ignore[no-untyped-def]
+    # An array assigned to an array compiles for seconds, for its error message alone.
+    for each in range(len(numbers)):
+        into[each] = numbers[each]
 
 
 @compiled
