@@ -158,7 +158,8 @@ def _numbers(raw: RawRows, name: str, kind: str, cells: np.ndarray) -> np.ndarra
     """Cells of a column of numbers or dates; a row in which it holds something else is refused."""
     if cells.dtype.kind == "f" and kind == NUMBERS:
         return cells
-    cells = np.where(gaps_of(cells), None, cells.astype(object))
+    gaps, cells = gaps_of(cells), cells.astype(object)
+    cells[gaps] = None
     for place, cell in enumerate(cells):
         if cell is None:
             continue
