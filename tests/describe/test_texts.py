@@ -67,6 +67,10 @@ def test_of_equally_frequent_terms_those_stay_that_come_first():
     assert vectors.parts_.tolist() == [" a", " d", " d ", "d "]
 
 
+def test_of_many_texts_terms_that_only_one_has_are_left_out():
+    assert WordVectors(2).fit([*["a b"] * 1000, "a c", "c"]).words_.tolist() == ["a", "a b", "b", "c"]
+
+
 def test_a_text_of_unknown_words_is_a_row_of_zeros():
     vectors = WordVectors().fit(TEXTS)
     assert not vectors("qqq zzz jjj").any()

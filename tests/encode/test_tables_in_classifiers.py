@@ -86,6 +86,15 @@ def test_a_classifier_of_a_table_is_saved_and_opened(table, classifier):
     assert opened.explain(table[0][:1])[0] == classifier.explain(table[0][:1])[0]
 
 
+def test_a_column_that_is_left_out_is_neither_kept_nor_read(table):
+    frame, y = table
+    numbered = frame.assign(id=range(len(frame)))
+    classifier = ns.NeighborClassifier(3, posterior="proportional").fit(numbered, y)
+    assert np.isnan(classifier.table_.columns.cells[3]).all()
+    p = saved_and_opened(classifier).predict_proba(numbered.assign(id="new"))
+    assert (p == ns.NeighborClassifier(3, posterior="proportional").fit(frame, y).predict_proba(frame)).all()
+
+
 def test_fitted_to_numbers_again_nothing_is_encoded(table):
     frame, y = table
     again = ns.NeighborClassifier(3, posterior="proportional").fit(frame, y)

@@ -80,6 +80,20 @@ def test_the_last_column_of_text_is_not_the_label_where_it_holds_dates(ending, t
     assert "dates: 'since'" in indexed.chosen
 
 
+def test_a_typed_row_may_spell_booleans_and_a_number_where_dates_are_is_a_problem_of_its_row(tmp_path):
+    rows = range(40)
+    frame = {"flag": [i % 2 > 0 for i in rows], "since": DAYS, "kind": ["no" if i % 2 else "yes" for i in rows]}
+    pandas.DataFrame(frame).to_parquet(tmp_path / "customers.parquet")
+    index_source(tmp_path / "customers.parquet", tmp_path / "customers.nearsay", learn=False)
+    lines = [{"flag": 1, "since": day} for day in ("2024-01-03", 7, None, 8, 9)]
+    (tmp_path / "new.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    with LiveCollection.open(tmp_path / "customers.nearsay") as collection:
+        assert [each.label for each in label_rows(collection, ["flag=true", "flag=False"]).answers] == ["no", "yes"]
+        labeled = label_source(collection, tmp_path / "new.jsonl")
+        assert len(labeled.answers) == 1
+        assert "column 'since': 7.0 is not a date" in str(labeled.problems)
+
+
 def test_a_column_without_values_is_named_where_nothing_is_encoded(tmp_path):
     write_csv(tmp_path / "leaves.csv", [["notes", "width", "kind"], *([["", i, "ab"[i % 2]] for i in range(9)])])
     indexed = index_source(tmp_path / "leaves.csv", tmp_path / "leaves.nearsay", learn=False)

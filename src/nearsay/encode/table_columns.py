@@ -31,6 +31,8 @@ DAY = np.timedelta64(1, "D")
 EPOCH = np.datetime64("1970-01-01")
 ISO_DATE = re.compile(r"\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?\s*")
 OTHER_DATE = re.compile(r"\s*(\d{4}/\d\d?/\d\d?|\d\d?([./])\d\d?\2\d{4})( +\d\d?:\d\d(:\d\d)?)?\s*")
+# Of a column of booleans that came as numbers.
+TRUTH = {"true": 1.0, "false": 0.0}
 MISSING_TYPES = ("NAType", "NaTType")  # of pandas, which need not be installed
 
 
@@ -184,7 +186,7 @@ def _column(name: str, values: Any, is_category: bool, kind: str | None) -> tupl
         try:
             numbers[row] = np.nan if cell is None else _number_of(cell) if kind == NUMBERS else _day_of(cell, kind)
         except (ValueError, OverflowError):
-            what = "a number" if kind == NUMBERS else kind.replace("dates", "a date")
+            what = {NUMBERS: "a number", DATES: "a date as 2024-12-31"}.get(kind, kind.replace("dates", "a date"))
             raise InputError(
                 f"Column {name!r} holds {repr(cell)[:60]} at row {row}, where {what} is expected, as in the other rows."
                 " Correct it, or leave the cell empty."
@@ -288,7 +290,7 @@ def date_of(days: float) -> str:
 def _number_of(cell: Any) -> float:
     if isinstance(cell, timedelta | np.timedelta64):
         return float(np.timedelta64(cell) / DAY)
-    return float(cell)
+    return float(TRUTH.get(cell.strip().lower(), cell) if isinstance(cell, str) else cell)
 
 
 def _day_of(cell: Any, kind: str) -> float:

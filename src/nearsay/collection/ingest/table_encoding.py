@@ -21,7 +21,7 @@ from nearsay.data.tables.columns import COMPARED, KEPT, PART_NAMES
 from nearsay.data.tables.text_format import is_missing
 from nearsay.encode.comparisons import comparison
 from nearsay.encode.encoded_columns import NumberColumn, WordColumn
-from nearsay.encode.table_columns import NUMBERS, UNUSED, WORDS, TableColumns, columns_of_cells, date_of
+from nearsay.encode.table_columns import NUMBERS, UNUSED, WORDS, TableColumns, columns_of_cells, date_of, gaps_of
 from nearsay.encode.table_encoder import TableEncoder
 from nearsay.errors import InputError, closest
 from nearsay.taxonomy.edges import few
@@ -149,9 +149,10 @@ def words_of(reader: TableReader) -> list[str]:
 
 def _numbers(raw: RawRows, name: str, kind: str, cells: np.ndarray) -> np.ndarray:
     """Cells of a column of numbers or dates; a row in which it holds something else is refused."""
-    if cells.dtype.kind == "f":
+    if cells.dtype.kind == "f" and kind == NUMBERS:
         return cells
-    cells = cells.copy()
+    gaps, cells = gaps_of(cells), cells.astype(object)
+    cells[gaps] = None
     for place, cell in enumerate(cells):
         if cell is None:
             continue
