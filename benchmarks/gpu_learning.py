@@ -34,8 +34,8 @@ def learned(device: str, n: int, d: int, n_classes: int, n_steps: int) -> dict[s
     for way, least in (("on the processor", 1 << 62), ("on the GPU", 0)):
         with (
             warnings.catch_warnings(),
-            patch.object(impostors, "CARD_FROM", least),
-            patch.object(impostors, "CARD", device),
+            patch.object(impostors, "GPU_FROM", least),
+            patch.object(impostors, "GPU", device),
             patch.object(impostors, "fits_gpu", lambda X: True),
         ):
             warnings.simplefilter("ignore")  # that it stopped with the loss still falling
