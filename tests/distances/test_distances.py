@@ -331,3 +331,16 @@ def test_shares_of_an_empty_histogram_are_refused(name):
 @pytest.mark.parametrize("name", ["chi2", "hellinger", "canberra", "braycurtis", "jaccard"])
 def test_two_empty_rows_are_the_same(name):
     assert as_distance(name)([0, 0], [0, 0]) == 0
+
+
+def test_cosine_of_rows_in_several_blocks_is_that_of_each_pair():
+    random = np.random.default_rng(0)
+    X, Q = random.normal(size=(900, 1300)), random.normal(size=(30, 1300))
+    candidates = random.integers(-1, 900, size=(30, 31))
+    assert candidates.size > len(X)  # so that they are measured block by block
+    measured, alone = np.full((2, *candidates.shape), np.nan)
+    build("cosine").measure(Q, X, candidates, 0, measured)
+    for query in range(30):
+        build("cosine").measure(Q[query : query + 1], X, candidates[query : query + 1], 0, alone[query : query + 1])
+    np.testing.assert_array_equal(measured, alone)
+    assert (np.isnan(measured) == (candidates < 0)).all()

@@ -153,21 +153,16 @@ def cosine(Q, columns, out):  # type: ignore[no-untyped-def]
         column = columns[j]
         for r in range(column.shape[0]):
             lengths[r] += column[r] * column[r]
-    for r in range(lengths.shape[0]):
-        lengths[r] = math.sqrt(lengths[r])
+    lengths, of_queries = np.sqrt(lengths), _lengths(Q)
     out[:] = 0.0
     for i in range(Q.shape[0]):
-        length = 0.0
         dot = out[i]
         for j in range(Q.shape[1]):
-            q = Q[i, j]
-            length += q * q
-            column = columns[j]
+            q, column = Q[i, j], columns[j]
             for r in range(column.shape[0]):
                 dot[r] += q * column[r]
-        length = math.sqrt(length)
         for r in range(dot.shape[0]):
-            dot[r] = _one_minus_cosine(dot[r], length, lengths[r])
+            dot[r] = _one_minus_cosine(dot[r], of_queries[i], lengths[r])
 
 
 @compiled
@@ -374,42 +369,30 @@ def measure_manhattan(Q, X, candidates, first, out):  # type: ignore[no-untyped-
 
 @compiled
 def measure_cosine(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
-    """The same for cosine: of the candidates, four at a time that are among these rows; others cost nothing."""
-    n, d = X.shape
-    lengths, places = np.empty(n), np.zeros(4, np.int64)
-    for r in range(n):
-        squares = 0.0
-        for j in range(d):
-            squares += X[r, j] * X[r, j]
-        lengths[r] = math.sqrt(squares)
+    """The same for cosine, two rows at a time; candidates that lie elsewhere cost nothing."""
+    lengths, of_queries, here = _lengths(X), _lengths(Q), np.empty(candidates.shape[1], np.int64)
     for i in range(candidates.shape[0]):
-        q = Q[i]
-        length = 0.0
-        for j in range(d):
-            length += q[j] * q[j]
-        length = math.sqrt(length)
-        c = 0
-        while c < candidates.shape[1]:
-            n_next = 0
-            while c < candidates.shape[1] and n_next < 4:
-                if 0 <= candidates[i, c] - first < n:
-                    places[n_next] = c
-                    n_next += 1
-                c += 1
-            if n_next == 0:
-                break
-            for place in range(n_next, 4):
-                places[place] = places[0]
-            x0, x1 = X[candidates[i, places[0]] - first], X[candidates[i, places[1]] - first]
-            x2, x3 = X[candidates[i, places[2]] - first], X[candidates[i, places[3]] - first]
-            dot0 = dot1 = dot2 = dot3 = 0.0
-            for j in range(d):
-                value = q[j]
-                dot0 += value * x0[j]
-                dot1 += value * x1[j]
-                dot2 += value * x2[j]
-                dot3 += value * x3[j]
-            for place in range(n_next):
-                row = candidates[i, places[place]] - first
-                dot = (dot0, dot1, dot2, dot3)[place]
-                out[i, places[place]] = _one_minus_cosine(dot, length, lengths[row])
+        q, n_here = Q[i], 0
+        for c in range(candidates.shape[1]):
+            if 0 <= candidates[i, c] - first < len(X):
+                here[n_here] = c
+                n_here += 1
+        for start in range(0, n_here, 2):
+            c0, c1 = here[start], here[min(start + 1, n_here - 1)]
+            r0, r1 = candidates[i, c0] - first, candidates[i, c1] - first
+            x0, x1 = X[r0], X[r1]
+            dot0 = dot1 = 0.0
+            for j in range(X.shape[1]):
+                dot0 += q[j] * x0[j]
+                dot1 += q[j] * x1[j]
+            out[i, c0] = _one_minus_cosine(dot0, of_queries[i], lengths[r0])
+            out[i, c1] = _one_minus_cosine(dot1, of_queries[i], lengths[r1])
+
+
+@compiled
+def _lengths(X):  # type: ignore[no-untyped-def]
+    lengths = np.zeros(len(X))
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            lengths[i] += X[i, j] * X[i, j]
+    return np.sqrt(lengths)

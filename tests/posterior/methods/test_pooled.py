@@ -20,6 +20,7 @@ from nearsay.posterior.methods.pool.log_linear import (
     add_cases,
     failure_share,
     fit_weights,
+    fits_of_some,
     likeliest,
     log_evidence,
 )
@@ -253,3 +254,30 @@ def test_bad_members_and_tables_without_classes_are_said():
     plain: NeighborTable = NeighborIndex().fit([[0.0], [1.0]]).leave_one_out(1)
     with pytest.raises(InputError, match="with_labels"):
         Pooled().fit(plain, np.array([0, 1]), 2)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [900, 1500])  # fitted anew, and by one step
+def test_weights_without_a_fold_are_those_that_the_other_cases_teach(n, weighted):
+    random = np.random.default_rng(n)
+    features = random.normal(size=(n, 4, 3))
+    scores = -features @ [1.5, 0.5, -0.3]
+    truth = (scores + random.gumbel(size=scores.shape)).argmax(axis=1)
+    worth = random.integers(1, 4, n).astype(float) if weighted else None
+    cases = Cases(features, np.zeros((n, 4)), truth, worth)
+    center, precision = np.array([1.0, 0.0, 0.0]), np.array([3.0, 1.0, 1.0])
+    weights, _ = fit_weights(cases, center, precision)
+    taught = [np.arange(n) % 5 != fold for fold in range(5)]
+    fits = fits_of_some(cases, [*taught, np.zeros(n, np.bool_)], weights, lambda some: center, lambda n: precision)
+    for is_taught, fit in zip(taught, fits, strict=False):
+        others = cases[np.flatnonzero(is_taught)]
+        expected, p_true = fit_weights(others, center, precision)
+        curvature = np.diag(precision)
+        add_cases(others, expected, np.empty(len(others)), np.zeros(3), curvature)
+        errors = np.sqrt(np.diag(np.linalg.inv(curvature)))
+        assert (np.abs(fit.weights - expected) < 0.05 * errors).all()
+        assert (np.abs(fit.weights - weights) > 0.05 * errors).any()  # the fold is missed
+        np.testing.assert_allclose(fit.curvature, curvature, rtol=0.05, atol=0.02 * curvature.max())
+        np.testing.assert_allclose(fit.p_true, p_true, atol=0.06)
+        np.testing.assert_array_equal(fit.worth, others.worth)
+    assert next(fits) is None

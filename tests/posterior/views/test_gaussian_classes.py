@@ -132,26 +132,23 @@ def test_columns_of_many_values_are_scored_between_some_of_them():
 # ---------------------------------------------------------------- in the pool
 
 
-def test_past_cases_share_scales_where_rows_are_many_and_are_told_by_the_classes_of_other_folds():
-    X, y = clouds(60)
-    for scores in (False, True):
-        model = ModelBeside(GaussianClasses(scores=scores), np.arange(3), "Gaussian").fit(X, y, y)
-        rows = slow_scores(X) if scores else (X - X.mean(axis=0)) / X.std(axis=0)
-        for number in range(5):
-            rest = folds(y) != number
-            p = slow_probabilities(rows[rest], y[rest], rows[~rest])
-            np.testing.assert_allclose(model.past_[~rest], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
+class FourDirections(GaussianClasses):
+    most_directions = 4
 
 
-def test_past_cases_are_told_by_gaussians_of_other_folds():
-    X, y = clouds(60, n_columns=16)  # too many for folds to share directions
-    for scores in (False, True):
-        model = ModelBeside(GaussianClasses(scores=scores), np.arange(3), "Gaussian").fit(X, y, y)
-        for number in range(5):
-            seen = folds(y) != number
-            p = GaussianClasses(scores=model.model.scores).fit(X[seen], y[seen]).predict_proba(X[~seen])
-            expected = np.log((1 - SPREAD) * p + SPREAD / 3)
-            np.testing.assert_allclose(model.past_[~seen], expected, rtol=1e-5)
+@pytest.mark.parametrize("scores", [False, True])
+@pytest.mark.parametrize(("kind", "n_columns"), [(GaussianClasses, 16), (FourDirections, 15), (FourDirections, 16)])
+def test_past_cases_share_scales_and_are_told_by_the_classes_of_other_folds(kind, n_columns, scores):
+    X, y = clouds(60, n_columns=n_columns)
+    model = ModelBeside(kind(scores=scores), np.arange(3), "Gaussian").fit(X, y, y)
+    rows = slow_scores(X) if scores else (X - X.mean(axis=0)) / X.std(axis=0)
+    for number in range(5):
+        rest = folds(y) != number
+        # Of 15 columns 60 rows share the directions, of 16 they do not.
+        some = rows if n_columns == 15 else rows[rest]
+        mapped = rows @ principal_directions(some - some.mean(axis=0), kind.most_directions)
+        p = slow_probabilities(mapped[rest], y[rest], mapped[~rest])
+        np.testing.assert_allclose(model.past_[~rest], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
 
 
 @pytest.mark.parametrize("settings_", [{}, {"metric": "auto"}])

@@ -299,7 +299,7 @@ def test_the_ridge_is_the_one_that_answers_other_rows_best():
     assert LinearClasses().fit(noise, y).ridge_ == RIDGES[0]
     assert LinearClasses().fit(clear + 4 * y[:, None], y).ridge_ < RIDGES[1]
     chosen = LinearClasses().fit(clear, y)
-    assert chosen.settled().ridge == chosen.ridge_
+    assert chosen.of_other_rows(chosen.mapped(clear[:40]), y[:40]).ridge_ == chosen.ridge_
 
 
 def test_a_line_learns_from_some_rows_where_a_step_would_take_too_many_products():

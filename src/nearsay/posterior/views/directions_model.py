@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from nearsay.core.arrays import row_blocks, rows_within
-from nearsay.posterior.views.principal_directions import along_in_blocks
-from nearsay.posterior.views.row_transforms import BLOCK_BYTES, LinearMap
+from nearsay.posterior.views.principal_directions import DirectionsWithout, along_in_blocks
+from nearsay.posterior.views.row_transforms import BLOCK_BYTES, LinearMap, shares_directions
+from nearsay.search.shards import ShardedRows
 
 
 class DirectionsModel(ClassifierMixin, BaseEstimator):
@@ -82,3 +83,49 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
     def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Learn, and give the rows that were learned from, in their ``columns`` and ``mapped``."""
         raise NotImplementedError
+
+
+class FoldsOfDirections:
+    """A Gaussian or a line fitted to rows of a collection, and without each fold of them.
+
+    Scales are those of all rows, and so are directions where rows are many: they know no labels. Where rows are few
+    for their columns, a fold would bend the directions toward itself, and each is left out of them too.
+    """
+
+    def __init__(self, model: DirectionsModel, X: Any, y: np.ndarray, rows: np.ndarray, fold: np.ndarray) -> None:
+        self._X, self._y, self._fold, self._rows = X, y, fold, rows
+        self.model: DirectionsModel = clone(model)
+        some = taken(X, self._rows)
+        columns, mapped = self.model.fit_and_map(some, y[self._rows])
+        n_columns = self.model.n_columns
+        self._mapped: np.ndarray | None = None
+        self._directions: DirectionsWithout | None = None
+        if self.model.n_directions < n_columns and not shares_directions(len(some), n_columns):
+            self._columns = columns
+            self._directions = DirectionsWithout(columns)
+        elif not isinstance(X, ShardedRows):
+            self._mapped = np.empty_like(mapped) if len(some) == len(X) else self.model.mapped(X)
+            self._mapped[self._rows] = mapped
+
+    def without(self, number: int, rows: np.ndarray) -> DirectionsModel:
+        """The model learned from these rows, which leave out a fold."""
+        if self._directions is None:
+            mapped = self.model.mapped(taken(self._X, rows)) if self._mapped is None else self._mapped[rows]
+            return self.model.of_other_rows(mapped, self._y[rows])
+        left_out = self._fold[self._rows] == number
+        other = self.model.with_directions(self._directions.without(left_out, self.model.n_directions))
+        return other.of_other_rows(other.along(self._columns[~left_out]), self._y[self._rows[~left_out]])
+
+    def mapped(self, model: DirectionsModel, rows: np.ndarray) -> np.ndarray:
+        """Rows in memory, in the directions of a model of ``without``."""
+        if self._mapped is not None:
+            return self._mapped[rows]
+        place = np.full(len(self._fold), -1)
+        place[self._rows] = np.arange(len(self._rows))
+        known = (place[rows] >= 0).all()
+        return model.along(self._columns[place[rows]] if known else model.columns(self._X[rows]))
+
+
+def taken(X: Any, rows: np.ndarray) -> Any:
+    """Some rows, read from shards or taken from memory."""
+    return X.take(rows) if isinstance(X, ShardedRows) else X[rows]

@@ -25,12 +25,11 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.boosted_classes import BoostedClasses
-from nearsay.posterior.views.directions_model import DirectionsModel
+from nearsay.posterior.views.directions_model import DirectionsModel, FoldsOfDirections, taken
 from nearsay.posterior.views.forest import FOREST_SPREAD, SMALLEST_SPLITS, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
-from nearsay.posterior.views.principal_directions import DirectionsWithout
-from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn, shares_directions
+from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn
 from nearsay.search.shards import ShardedRows
 
 # Some models give a class nothing at all; this share of every answer is spread evenly, so that logs stay finite.
@@ -148,11 +147,10 @@ class ModelBeside:
         def fitted(model: Any, rows: np.ndarray) -> Any:
             rows = self._drawn(rows) if draws else rows
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
-            return clone(model).fit(_taken(X, rows), y[rows], **weights)
+            return clone(model).fit(taken(X, rows), y[rows], **weights)
 
-        folds = FoldsOfDirections(self, X, y, fold) if is_ours else None
-        if folds is None:
-            self.model_ = fitted(self.model, order)
+        folds = FoldsOfDirections(self.model, X, y, self.rows_, fold) if is_ours else None
+        self.model_ = fitted(self.model, order) if folds is None else folds.model
 
         def without_fold(number: int, rest: np.ndarray) -> Any:
             if len(np.unique(labels[rest])) < 2:  # few models can be fitted to one class
@@ -232,48 +230,6 @@ class ModelBeside:
         return {name: value for name, value in vars(self).items() if name not in ("copies_", "keeps_copies")}
 
 
-class FoldsOfDirections:
-    """A Gaussian or a line fitted to all rows of a model beside, and without each fold.
-
-    Scales are those of all rows, and so are directions where rows are many: they know no labels. Where rows are few
-    for their columns, a fold would bend the directions toward itself, and each is left out of them too.
-    """
-
-    def __init__(self, beside: ModelBeside, X: Any, y: np.ndarray, fold: np.ndarray) -> None:
-        self._X, self._y, self._fold, self._rows = X, y, fold, beside.rows_
-        self._model: DirectionsModel = clone(beside.model)
-        beside.model_ = self._model
-        some = _taken(X, self._rows)
-        columns, mapped = self._model.fit_and_map(some, y[self._rows])
-        n_columns = self._model.n_columns
-        self._mapped: np.ndarray | None = None
-        self._directions: DirectionsWithout | None = None
-        if self._model.n_directions < n_columns and not shares_directions(len(some), n_columns):
-            self._columns = columns
-            self._directions = DirectionsWithout(columns)
-        elif not isinstance(X, ShardedRows):
-            self._mapped = np.empty_like(mapped) if len(some) == len(X) else self._model.mapped(X)
-            self._mapped[self._rows] = mapped
-
-    def without(self, number: int, rows: np.ndarray) -> DirectionsModel:
-        """The model learned from these rows, which leave out a fold."""
-        if self._directions is None:
-            mapped = self._model.mapped(_taken(self._X, rows)) if self._mapped is None else self._mapped[rows]
-            return self._model.of_other_rows(mapped, self._y[rows])
-        left_out = self._fold[self._rows] == number
-        other = self._model.with_directions(self._directions.without(left_out, self._model.n_directions))
-        return other.of_other_rows(other.along(self._columns[~left_out]), self._y[self._rows[~left_out]])
-
-    def mapped(self, model: DirectionsModel, rows: np.ndarray) -> np.ndarray:
-        """Rows in memory, in the directions of a model of ``without``."""
-        if self._mapped is not None:
-            return self._mapped[rows]
-        place = np.full(len(self._fold), -1)
-        place[self._rows] = np.arange(len(self._rows))
-        known = (place[rows] >= 0).all()
-        return model.along(self._columns[place[rows]] if known else model.columns(self._X[rows]))
-
-
 class ForestBeside(ModelBeside):
     """A forest, which answers past cases by the trees that were grown without them: it is fitted once."""
 
@@ -291,7 +247,7 @@ class ForestBeside(ModelBeside):
         """Grow the trees from all rows, or as many as are drawn; each tree from whole groups."""
         self.rows_ = self._drawn(order)
         of_rows = None if groups is None else groups[self.rows_]
-        self.model_ = clone(self.model).fit(_taken(X, self.rows_), y[self.rows_], of_rows)
+        self.model_ = clone(self.model).fit(taken(X, self.rows_), y[self.rows_], of_rows)
         # The row of the forest that is left out for each row: itself, or any of its group.
         number = np.arange(len(labels)) if groups is None else np.unique(groups, return_inverse=True)[1]
         of_group = np.full(len(labels), -1)
@@ -408,11 +364,6 @@ def log_shares(p: np.ndarray, spread: float) -> np.ndarray:
 def stacked_models(log_proba: Sequence[np.ndarray]) -> np.ndarray | None:
     """The log probabilities of several models as one array (n_queries, n_classes, n_models); None without any."""
     return np.stack(log_proba, axis=2) if log_proba else None
-
-
-def _taken(X: Any, rows: np.ndarray) -> Any:
-    """Some rows, read from shards or taken from memory."""
-    return X.take(rows) if isinstance(X, ShardedRows) else X[rows]
 
 
 def _check_held_out(held_out: Any, expected: tuple[int, int]) -> np.ndarray:
