@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
+from nearsay.neighbors.by_class import float64_way
+from nearsay.neighbors.by_class.class_means import fill_means
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.by_class.plan import MakePlan, Plan, SearchShape, plan
 from nearsay.search.exact import ExactSearch
@@ -22,6 +24,7 @@ WAYS = {
     "brute force, members afterward": False,
     "products": True,
     "products, members afterward": False,
+    "float64": True,
     "small": True,
     "scan": True,
 }
@@ -33,6 +36,8 @@ def only(way: str) -> MakePlan:
     def make(shape: SearchShape) -> Plan:
         name, n_found = way.partition(",")[0], WAYS[way]
         if name == "scan" and not shape.k:  # without neighbors there is nothing to scan for
+            name = "products"
+        if name == "float64" and max(shape.members, default=1) == 1:  # without means there is nothing to be precise for
             name = "products"
         return Plan(name if shape.products else "brute force", shape.members if n_found or not shape.members else (1,))
 
@@ -122,6 +127,36 @@ def test_every_way_finds_them_in_more_blocks_and_classes_than_one(way, n_classes
         check(rows, X, removed, 4, members)
 
 
+@pytest.mark.parametrize(("spread", "measured"), [(1.0, 0.0), (1e-4, 0.2), (1e-9, 0.8)])
+def test_means_that_products_in_float64_leave_uncertain_are_measured(monkeypatch, spread, measured):
+    """Clusters so narrow that squares of distances lose digits in one of five classes, or in all but the empty one."""
+    rng = np.random.default_rng(11)
+    labels = np.arange(400) % 4
+    X = 10 * rng.normal(size=(4, 12))[labels] + spread * rng.normal(size=(400, 12))
+    marked = []
+    monkeypatch.setattr(float64_way, "fill_means", lambda *a: (marked.append(a[-1].mean()), fill_means(*a)))
+    check(labeled(X, [1, 2], labels, 5, "float64"), X, [1, 2], 6, (1, 4, 20))
+    assert marked[-1] == pytest.approx(measured, abs=0.011)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_means_of_products_in_float64_are_the_same_for_any_batch_and_threads(metric):
+    rng = np.random.default_rng(12)
+    X, labels = rng.normal(size=(3000, 7)), rng.integers(0, 3, 3000)
+    rows = LabeledNeighbors(ns.NeighborIndex(metric, search="exact").fit(X).search_, labels, make_plan=only("float64"))
+    with ns.threads(1):
+        whole = rows.leave_one_out(5, (1, 4, 64))
+    with ns.threads(2):
+        some = np.array([7, 2999, 4])
+        for table, lines in (
+            (rows.leave_one_out(5, (1, 4, 64)), slice(None)),
+            (rows.leave_one_out(5, (1, 4, 64), some), some),
+        ):
+            for one, other in zip(table.classes.arrays, whole.classes[lines].arrays, strict=True):
+                np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(table.indices, whole.indices[lines])
+
+
 @pytest.mark.parametrize("metric", ["cosine", ("mahalanobis", {"L": np.eye(2, 3) + 0.1})])
 @pytest.mark.parametrize("way", ["products", "products, members afterward", "small", "scan"])
 def test_other_distances_with_products_are_searched_every_way(way, metric):
@@ -172,6 +207,13 @@ def shape(n_rows: int, n_classes: int, n_queries: int, members: tuple[int, ...],
         (shape(5000, 10, 2, (), scans=True, prepared=True), Plan("scan", ())),
         (shape(5000, 10, 3, (), scans=True, prepared=True), Plan("products", ())),
         (shape(10**6, 10, 65, (), scans=True, prepared=True), Plan("products", ())),
+        # Members of few classes in float64, if they have more rows than twice the members, and not too many.
+        (shape(10_000, 10, 100, (1, 64), precise=True), Plan("float64", (1, 64))),
+        (shape(10_000, 10, 100, (1, 64)), Plan("products", (1,))),
+        (shape(1_280, 10, 100, (1, 64), precise=True), Plan("products", (1,))),
+        (shape(82_000, 10, 100, (1, 64), precise=True), Plan("products", (1,))),
+        (shape(10_000, 17, 100, (1, 64), precise=True), Plan("products", (1,))),
+        (shape(4_000, 10, 100, (1, 4), precise=True), Plan("products", (1, 4))),
         # Distances without products, processes that have compiled nothing, and GPUs.
         (shape(5000, 10, 1, (1, 4), products=False), Plan("brute force", (1, 4))),
         (shape(5000, 100, 1, (1, 4), products=False), Plan("brute force", (1,))),

@@ -72,7 +72,8 @@ def nearest_classes(
     """Class numbers by their nearest member, its distance, means of several, and how far the others are at least.
 
     Only the ``n_asked`` nearest rows are asked for their classes (None: all rows). Of the 16 nearest classes the
-    means over each number of ``members`` are told. −1 and inf fill up; with no ``members`` the order is all.
+    means over each number of ``members`` are told, those of several in seven digits. −1 and inf fill up; with no
+    ``members`` the order is all.
     """
     numbers, nearest, means, beyond = [], [], [], []
     for i, q in enumerate(Q):
@@ -92,10 +93,19 @@ def nearest_classes(
         missing = n_listed - len(listed)
         numbers.append([*listed, *[-1] * missing])
         nearest.append([*(line[0] for line in far), *[math.inf] * missing] if members else [])
-        told = [[in_order(line[:m]) / len(line[:m]) for m in members] for line in far]
+        told = [[mean_of_first(line, m) for m in members] for line in far]
         means.append([*told, *[[math.inf] * len(members)] * missing][:16])
         beyond.append(end)
     return numbers, nearest, means, beyond
+
+
+def mean_of_first(far: Sequence[float], m: int) -> float:
+    """The mean of the m first, or of all: of several with the 24 bits of float32, at any scale."""
+    mean = in_order(far[:m]) / len(far[:m])
+    if m == 1 or not 0 < mean < math.inf:
+        return mean
+    share, power = math.frexp(mean)
+    return math.ldexp(float(np.float32(share)), power)
 
 
 # ---------------------------------------------------------------- distances

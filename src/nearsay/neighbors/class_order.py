@@ -30,7 +30,8 @@ class NearestClasses:
         there is no class. Nothing (0 columns) where only the order was asked for.
     means : (n_queries, n_near, len(members)) float64, for the n_near = min(n_listed, 16) nearest classes, and for each
         number of ``members``: the mean distance of so many nearest members, or of all where a class has fewer; +inf
-        where there is no class. A member that is farther than was looked counts as ``beyond``.
+        where there is no class. A member that is farther than was looked counts as ``beyond``. Means of several have
+        seven digits (``core/rounding.py``), so that products are certain of nearly all of them.
     beyond : (n_queries,) float64, no member that is not listed lies nearer than this; +inf where all classes are
         listed.
     members : how many nearest members the means are of, increasing.

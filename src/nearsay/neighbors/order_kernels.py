@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from nearsay.core.compiling import compiled
+from nearsay.core.rounding import SPLIT
 from nearsay.search.screening.selection_kernels import kth_smallest
 
 # Inserting one by one beats sorting up to about this many.
@@ -205,13 +206,15 @@ def _count_below(keys, key):  # type: ignore[no-untyped-def]
 
 @compiled
 def _fill_means(distances, met, members, means):  # type: ignore[no-untyped-def]
-    """The mean of the members[j] first distances, or of all ``met`` of them where there are fewer."""
+    """The mean of the members[j] first distances, or of all ``met`` where there are fewer, as ``rounded`` does."""
     total, added = 0.0, 0
     for j in range(members.shape[0]):
         while added < min(members[j], met):
             total += distances[added]
             added += 1
-        means[j] = total / added
+        mean = total / added
+        high = SPLIT * mean
+        means[j] = mean if members[j] == 1 or mean == np.inf else high - (high - mean)
 
 
 @compiled

@@ -11,6 +11,7 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.core.compiling import worth_compiling
 from nearsay.core.parallel import in_parallel, shares
+from nearsay.core.rounding import rounded
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class.grouped_rows import GroupedRows
 from nearsay.neighbors.by_class.queries import Queries
@@ -22,10 +23,18 @@ PAIRS_A_TASK = 4096
 DISTANCES_AT_ONCE = 1 << 18  # of queries to the rows of a class: 2 MB
 
 
-def fill_means(search: NeighborSearch, rows: RowsByClass, queries: Queries, classes: NearestClasses) -> None:
-    """Fill in the means of classes whose order is known."""
+def fill_means(
+    search: NeighborSearch,
+    rows: RowsByClass,
+    queries: Queries,
+    classes: NearestClasses,
+    some: np.ndarray | None = None,
+) -> None:
+    """Fill in the means of classes whose order is known, or of ``some`` near ones (queries × near classes)."""
     n_near, n_members = classes.means.shape[1], classes.members[-1]
     near = classes.numbers[:, :n_near].ravel()
+    if some is not None:
+        near = np.where(some.ravel(), near, -1)
     pairs = np.argsort(near, kind="stable")[np.count_nonzero(near < 0) :]  # query · n_near + place, by class
     if not len(pairs):
         return
@@ -151,8 +160,9 @@ class RowsByClass:
 
 
 def means_of_nearest(far: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """The mean of the m smallest numbers of each line, or of all that are finite: (lines, members)."""
+    """The mean of the m smallest numbers of each line, or of all that are finite, rounded: (lines, members)."""
     nearest = np.sort(far, axis=1)[:, : members[-1]]
     counts = np.minimum(members, np.count_nonzero(nearest < np.inf, axis=1)[:, None])
     sums = np.cumsum(nearest, axis=1)  # from left to right: ``np.sum`` would change the order with the length
-    return np.take_along_axis(sums, counts - 1, axis=1) / counts
+    means = np.take_along_axis(sums, counts - 1, axis=1) / counts
+    return np.where(members == 1, means, rounded(means))

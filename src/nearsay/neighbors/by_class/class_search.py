@@ -17,6 +17,8 @@ from nearsay.core.arrays import row_width
 from nearsay.neighbors import brute_force, neighbor_search
 from nearsay.neighbors.by_class.class_means import RowsByClass, fill_means
 from nearsay.neighbors.by_class.class_table import ClassTable, no_members
+from nearsay.neighbors.by_class.float64_rows import Float64Rows
+from nearsay.neighbors.by_class.float64_way import Float64Products
 from nearsay.neighbors.by_class.gpu_way import GpuWay
 from nearsay.neighbors.by_class.grouped_rows import GroupedRows
 from nearsay.neighbors.by_class.plan import SCANNED_UNPREPARED, MakePlan, SearchShape, plan
@@ -130,6 +132,7 @@ class ClassSearch:
             members=members,
             n_columns=row_width(search.rows_.items),
             products=search.distance_.has_euclidean_form and search.rows_.n_live > 0,
+            precise=Float64Products.serves(search.distance_),
             scans=screens(search),
             prepared="_grouped" in self.__dict__ or self._n_scanned + n_queries > SCANNED_UNPREPARED,
             compiled=not brute_force.serves(search, n_queries),
@@ -141,6 +144,8 @@ class ClassSearch:
         rows = self.search, self.labels, self.n_classes
         if name == "products":
             return BlockProducts(*rows, self._grouped)
+        if name == "float64":
+            return Float64Products(*rows, self.rows_by_class, self._in_float64)
         if name == "small":
             return SmallProducts(*rows, self._grouped)
         ways: dict[str, type[NumpyWay | BruteForce | Scan]] = {
@@ -166,6 +171,10 @@ class ClassSearch:
         return GroupedRows(
             self.search.distance_, self.search.rows_, self.labels, getattr(self.search, "products", "auto")
         )
+
+    @cached_property
+    def _in_float64(self) -> Float64Rows:
+        return Float64Rows(self._grouped, self.n_classes)
 
     @cached_property
     def rows_by_class(self) -> RowsByClass:

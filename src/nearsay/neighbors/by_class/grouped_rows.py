@@ -70,21 +70,21 @@ class GroupedRows:
         live = rows.live_numbers
         self.order = live[np.argsort(labels[live], kind="stable")]
         self.labels = labels[self.order]
-        self._label_of, self._no_labels = labels, np.zeros_like(labels)
+        self.label_of, self._no_labels = labels, np.zeros_like(labels)
         self.place = np.full(len(rows), -1, np.int64)  # of every row number in that order
         self.place[self.order] = np.arange(len(live))
         self._sizes = np.bincount(self.labels)
         self._n_held: dict[int, int] = {}  # how many members there are, if so many of each class are wanted
         self.rows = rows
-        self._geometry = Geometry(distance, rows)
-        self._fine = PreparedView(self._geometry, Float32Products(), self.order)
+        self.geometry = Geometry(distance, rows)
+        self._fine = PreparedView(self.geometry, Float32Products(), self.order)
         self._coarse = self._coarse_view(products)
         self._rows: tuple[np.ndarray, np.ndarray] | None = None
         self._views: dict[int, PreparedView] = {}  # of single classes, by the place where they start
 
     def _coarse_view(self, products: str) -> PreparedView | None:
         """A view with 8-bit products, if they pay ("auto"); its candidates are scored once more in float32."""
-        n_columns = len(self._geometry.center)
+        n_columns = len(self.geometry.center)
         numbers = len(self.order) * n_columns
         pays = numbers >= WORTH_8_BITS + WORTH_8_BITS_A_CLASS * np.count_nonzero(self._sizes)
         if products == "auto" and pays and 4 * numbers <= KEEP_UP_TO and fastest_products(n_columns).kept_bytes:
@@ -92,7 +92,7 @@ class GroupedRows:
         eight_bits = Int8Products()
         if products != "int8" or n_columns > eight_bits.most_columns:
             return None
-        return PreparedView(self._geometry, eight_bits, self.order)
+        return PreparedView(self.geometry, eight_bits, self.order)
 
     def room(self, n_members: int, times: int) -> int:
         """Places for the members on a list: more than those wanted, for rows that cannot be told from them."""
@@ -222,7 +222,7 @@ class GroupedRows:
         queries, slack = self.prepared(Q)
         finer = queries, *self.prepared_rows(), self.place
         n_nearest = narrow(listed.nearest, *finer, self._no_labels, k, slack) if k else 0
-        width = narrow(listed.members, *finer, self._label_of, n_members, slack)
+        width = narrow(listed.members, *finer, self.label_of, n_members, slack)
         return RowCandidates(listed.nearest[:, :n_nearest], listed.members[:, :width], listed.undecided)
 
     # ------------------------------------------------------------ one class
@@ -235,11 +235,11 @@ class GroupedRows:
         from nearsay.search.screening.shortlist_kernels import list_length
 
         order, coarse, length = self.order[places], self._coarse, list_length(k)
-        fine = PreparedView(self._geometry, self._fine.products, order)
+        fine = PreparedView(self.geometry, self._fine.products, order)
         if coarse is None:
             listed = screen.candidates_from(self._views.setdefault(places.start, fine), Q, k, length)
         else:
-            view = self._views.setdefault(places.start, PreparedView(self._geometry, coarse.products, order))
+            view = self._views.setdefault(places.start, PreparedView(self.geometry, coarse.products, order))
             listed = screen.candidates_from(view, Q, k, 4 * length + screen.COARSE_LIST)
             again = np.flatnonzero(listed[:, 0] < 0)
             if len(again):
@@ -262,7 +262,7 @@ class GroupedRows:
     def prepared_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """All rows in order, in float32, and half their squared norms."""
         if self._rows is None:
-            rows = np.empty((len(self.order), len(self._geometry.center)), np.float32)
+            rows = np.empty((len(self.order), len(self.geometry.center)), np.float32)
             half_norms = np.empty(len(rows), np.float32)
             for part in row_blocks(len(rows), size=self.rows.block_size(len(rows))):
                 self._fine.center(self.rows.take(self.order[part]), rows[part], half_norms[part])

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.core.rounding import SPLIT
 from nearsay.search.gpu.bounds import TINY
 from nearsay.search.gpu.rows import GpuQueries, members, place_of
 
@@ -167,7 +168,7 @@ class ClassSteps:
         return places, valid & (classes.rows.half_norms[places] < np.inf)
 
     def means(self, far: Any, members: tuple[int, ...]) -> Any:
-        """The mean of the m first numbers of each line, or of all that are finite: (lines, members).
+        """The mean of the m first numbers of each line, or of all that are finite, rounded: (lines, members).
 
         Summed from left to right, as on the CPU: another order may change the last bit.
         """
@@ -179,7 +180,15 @@ class ClassSteps:
             added += column < np.inf
             if number + 1 in members:
                 means.append(total / added)
-        return torch.stack([*means, *[total / added] * (len(members) - len(means))], dim=1)
+        means += [total / added] * (len(members) - len(means))
+        return torch.stack(
+            [mean if m == 1 else self._rounded(mean) for m, mean in zip(members, means, strict=True)], dim=1
+        )
+
+    def _rounded(self, means: Any) -> Any:
+        """As ``core/rounding.py``."""
+        high = SPLIT * means
+        return self.torch.where(means < np.inf, high - (high - means), means)
 
     def measure_classes(self, Q: Any, classes: Any, near: Any, left_out_places: Any) -> Any:
         """Squared distances of all members of a class for each query; ``near`` (queries,) are the classes.
