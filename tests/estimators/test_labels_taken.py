@@ -24,6 +24,7 @@ from nearsay.metrics.probability import accuracy, brier, macro_precision, macro_
 # Around everything at which a type of numpy ends, or no longer tells whole numbers apart.
 EDGES = [0, 1, 2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]
 WHOLE = st.sampled_from([*EDGES, 2**64, *(-edge for edge in EDGES[1:])])
+TWO = ns.Taxonomy.from_paths([["letter", "a"], ["letter", "b"]])
 MIXED = [2**63 + 1, 2**63, 1, 2**53 + 1, 2**53, 2**64 - 1]
 
 
@@ -130,6 +131,17 @@ def test_the_range_of_the_bayes_error_counts_every_class() -> None:
     assert ns.metrics.bayes_error_range(X, y) == ns.metrics.bayes_error_range(X, [MIXED.index(label) for label in y])
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+@pytest.mark.parametrize(
+    "given", [list, lambda y: np.array(y, object), pd.Series, lambda y: pd.Series(y, dtype="category")]
+)
+def test_a_missing_label_is_no_class(given: Any, missing: Any) -> None:
+    y = given(["a", "b", missing, "a", missing, "b"])
+    for estimator in (ns.NeighborClassifier(), ns.LMNN(), ns.HedgedClassifier(ns.NeighborClassifier(), TWO)):
+        with pytest.raises(InputError, match=r"no label for 2 of 6 rows; the first is row 2 \((None|nan)\)"):
+            estimator.fit(np.arange(12.0).reshape(6, 2), y)
+
+
 @pytest.mark.parametrize("labels", [[-1, 2**63], [0, 2**64]])
 def test_integers_that_no_type_holds_together_are_refused_by_classifiers(labels: list[int]) -> None:
     X, y = rows_of(labels)
@@ -191,5 +203,5 @@ def test_nullable_labels_keep_their_type_and_a_missing_one_is_named() -> None:
         fitted = votes.fit(X, pd.Series(labels, dtype=kind))
         assert fitted.classes_.dtype.kind in "ib"
         assert fitted.predict(X).tolist() == labels
-    with pytest.raises(InputError, match=r"no label \(NA\) for row 2"):
+    with pytest.raises(InputError, match=r"the first is row 2 \(<NA>\)"):
         votes.fit(X, pd.Series([1, 2, None, 1], dtype="Int64"))

@@ -58,7 +58,7 @@ class Checkup:
     path : str
     faults : list of Fault
         (what is wrong, what to do); empty where nothing is.
-    compared : what was compared with the collection opened again.
+    compared : what was compared with the collection opened again; empty for one that was opened for this alone.
     versions : ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the bug below.
     items : dict
         ``rows`` ever added and those ``forgotten``; ``items`` that are there, and of these ``voters``, ``unconfirmed``
@@ -132,7 +132,8 @@ class Checkup:
         if self.stored:
             sizes = (f"{name} {_size(self.stored[name])}" for name in ("vectors", "database", "learned"))
             lines.append(f"On disk: {', '.join(sizes)}.")
-        lines.append(f"Compared with the collection opened again: {self.compared}.")
+        if self.compared:
+            lines.append(f"Compared with the collection opened again: {self.compared}.")
         lines.append("No other process writes." if self.writer is None else f"Written to by {self.writer}.")
         return "\n".join([*lines, *self.notes])
 
@@ -183,7 +184,7 @@ def _damage_of(folder: Folder) -> list[str]:
 def _check_collection(collection: LiveCollection, *, newly_opened: bool) -> Checkup:
     store = collection.store
     faults = [Fault(what, advice_on(what)) for what in store.damage()]
-    learned, stale, compared = None, False, "nothing"
+    learned, stale, compared = None, False, ""
     items: dict[str, int] = {}
     try:
         items = _counts(collection)
@@ -191,7 +192,6 @@ def _check_collection(collection: LiveCollection, *, newly_opened: bool) -> Chec
         learned, stale = (None, False) if about is None else (str(about), about.stale)
         if items["voters"] and about is not None and newly_opened:
             collection.label(store.vectors([int(np.argmax(collection.items.voting().votes))]))
-            compared = "nothing, since it was newly opened"
         elif items["voters"] and about is not None:
             compared, differ = _compared(collection)
             faults += [Fault(what, REOPEN) for what in differ]

@@ -36,12 +36,16 @@ def checked_rows_and_labels(
 
 
 def checked_labels(y: Any) -> Any:
-    """Labels as an array; an error where a conversion may have merged different ones.
+    """Labels as an array; an error where one is missing, or where a conversion may have merged different ones.
 
+    >>> checked_labels(["cat", None])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: y has no label for 1 of 2 rows; the first is row 1 (None). Leave such rows out, or label them.
     >>> checked_labels([-1, 2**63])
     Traceback (most recent call last):
     nearsay.errors.InputError: y holds -1 and 9223372036854775808, which no integer type holds together. Pass ...
     """
+    _refuse_missing(y)
     y = _without_masks(y)
     if not isinstance(y, np.ndarray | list | tuple):
         return y  # a Series or the like: scikit-learn knows their types
@@ -61,6 +65,25 @@ def checked_labels(y: Any) -> Any:
     return labels
 
 
+def _refuse_missing(y: Any) -> None:
+    """None, NaN and pandas' NA are no class: numpy would make the text "nan" of some, and sorting fails on others."""
+    if isinstance(y, np.ndarray) and y.dtype.kind != "O":
+        return  # a number that is NaN is refused by scikit-learn
+    if hasattr(y, "isna"):
+        missing = np.asarray(y.isna()).ravel()
+    elif isinstance(y, np.ndarray | list | tuple):
+        missing = np.array([one is None or (isinstance(one, float) and one != one) for one in y], np.bool_)
+    else:
+        return
+    places = np.flatnonzero(missing)
+    if len(places):
+        first = np.asarray(y, object).ravel()[places[0]]
+        raise InputError(
+            f"y has no label for {len(places):,} of {len(missing):,} rows; the first is row {places[0]} ({first})."
+            " Leave such rows out, or label them."
+        )
+
+
 def _without_masks(y: Any) -> Any:
     """Nullable integers and booleans of pandas as numpy's: scikit-learn would make floats, which merge large ones."""
     columns = [y.dtype] if hasattr(y, "dtype") else list(getattr(y, "dtypes", ()))
@@ -68,7 +91,4 @@ def _without_masks(y: Any) -> Any:
     kept = types.pop() if len(types) == 1 else None
     if kept is None or np.dtype(kept).kind not in "iub":
         return y
-    missing = np.asarray(y.isna()).ravel()
-    if missing.any():
-        raise InputError(f"y has no label (NA) for row {missing.argmax()}. Leave such rows out: X[~y.isna()].")
     return y.to_numpy(dtype=kept)

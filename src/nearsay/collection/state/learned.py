@@ -420,7 +420,7 @@ class LearnedInfo:
     record : of all past answers: cases, right ones, and the range of the true share; None without any.
 
     >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
-    Learned from 4,500 rows; 6,120 vote now: learn again to use them. pooled over euclidean, k = 10.
+    Learned from 4,500 rows; 6,120 vote now: learn again to use them. Model: pooled over euclidean, k = 10.
     """
 
     n_rows: int
@@ -443,4 +443,4 @@ class LearnedInfo:
         since = "" if self.n_voters == self.n_rows else f"; {self.n_voters:,} vote now"
         again = ": learn again to use them" if self.stale else ""
         grown = f"Learned from {self.n_rows:,} rows{since}{again}"
-        return f"{grown}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."
+        return f"{grown}. Model: {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."
