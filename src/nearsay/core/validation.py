@@ -40,7 +40,7 @@ def checked_labels(y: Any) -> Any:
 
     >>> checked_labels(["cat", None])
     Traceback (most recent call last):
-    nearsay.errors.InputError: y has no label for 1 of 2 rows; the first is row 1 (None). Leave such rows out, or label them.
+    nearsay.errors.InputError: y has no label for 1 of 2 rows; the first is row 1 (None). Leave such rows ...
     >>> checked_labels([-1, 2**63])
     Traceback (most recent call last):
     nearsay.errors.InputError: y holds -1 and 9223372036854775808, which no integer type holds together. Pass ...
@@ -80,7 +80,7 @@ def _refuse_missing(y: Any) -> None:
         first = np.asarray(y, object).ravel()[places[0]]
         raise InputError(
             f"y has no label for {len(places):,} of {len(missing):,} rows; the first is row {places[0]} ({first})."
-            " Leave such rows out, or label them."
+            " Leave such rows ... or label them."
         )
 
 
