@@ -159,3 +159,14 @@ def test_four_labels_answer_and_say_that_cases_are_too_few(indexed):
     assert done.exit_code == 0
     assert "too few cases to say" in done.stdout
     assert "cat" in done.stdout
+
+
+def test_the_first_labels_leave_room_for_doubt_that_shrinks(tmp_path):
+    with unlabeled(tmp_path / "c") as collection:
+        labeled, p = [0, 30], []
+        for row in (1, 31, 2, 32):
+            collection.relabel([f"i{each}" for each in labeled], LABELS[labeled].tolist())
+            p.append(collection.label(X[[3]])[0].probability)
+            labeled.append(row)
+    assert p[0] == pytest.approx(1 - 0.25 / 2)  # 1 / (2 + 2), over two classes
+    assert p[0] < p[2] == pytest.approx(1 - 1 / 6 / 2)  # learned again when labels have doubled

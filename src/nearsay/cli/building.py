@@ -130,7 +130,8 @@ def index(
         print_json(made.to_dict())
     else:
         print_lines(*(f"· {sentence}" for sentence in made.chosen))
-        what = f"{count(made.n_labeled, 'label')} of {count(made.n_labels, 'class')}"
+        of_classes = f"{count(made.n_labeled, 'label')} of {count(made.n_labels, 'class')}"
+        what = of_classes if made.n_labeled else "no labels"
         words = f", {made.n_keywords:,} with keywords" if made.n_keywords else ""
         print_lines(f"{count(made.n_items, 'item')} {'added to' if add else 'in'} {out}: {what}{words}.")
         if made.learned:

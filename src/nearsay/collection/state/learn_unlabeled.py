@@ -1,7 +1,8 @@
 """What a collection learns while little or nothing is labeled: how items are compared, and which distances are usual.
 
 Labels that were chosen to cover the collection lie far apart, so that past cases among them say too little of how near
-neighbors agree: nothing is chosen by them, and nearer neighbors count more by a fixed rule.
+neighbors agree: nothing is chosen by them, nearer neighbors count more by a fixed rule, and the fewer labels there are,
+the more of the probability is spread over all classes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from nearsay.collection.state.learned import Learned
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.core.arrays import evenly
 from nearsay.posterior.choice.candidate_views import transformed_views
+from nearsay.posterior.methods.weighted import Weighted
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.row_transforms import STANDARDIZED
 
@@ -26,6 +28,8 @@ NEIGHBORS, FEW_NEIGHBORS = 10, 3
 # variance, columns are standardized: a table with an income beside an age, but neither pixels nor an embedding.
 WIDE, MOST_OF_IT = 3.0, 0.5
 ROWS_TO_COMPARE = 20_000
+# As posteriors have it by default.
+LEAST_DOUBT = 0.01
 
 
 def learned_unlabeled(
@@ -38,19 +42,31 @@ def learned_unlabeled(
 ) -> Learned:
     """Learn from rows without labels (``NO_LABEL``), or with a few; ``numbers`` are theirs in the store."""
     unlabeled = bool((labels == NO_LABEL).all())
+    posterior: Any = "proportional" if unlabeled else Weighted(model_failure=doubt_after(len(X)))
     learned = Learned.from_rows(
         X,
         labels,
         numbers,
         metric=metric,
         groups=groups,
-        posterior="proportional" if unlabeled else "weighted",
+        posterior=posterior,
         n_neighbors=max(1, min(NEIGHBORS if unlabeled else FEW_NEIGHBORS, len(X) - 1)),
         views=partial(_one_view, metric, groups),
         **further,
     )
     learned.requested = ("auto", "auto")
     return learned
+
+
+def doubt_after(n_labels: int) -> float:
+    """The share of the probability that is spread over all classes while labels are few, by the rule of succession.
+
+    After n labels that agreed with their neighbors the next one disagrees with probability 1 / (n + 2).
+
+    >>> doubt_after(2), doubt_after(198)
+    (0.25, 0.01)
+    """
+    return max(1 / (n_labels + 2), LEAST_DOUBT)
 
 
 def _one_view(

@@ -38,7 +38,7 @@ from nearsay.posterior.classifier import NeighborClassifier, fit_options
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.evidence.records import Records
-from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.methods.named import is_auto, name_of
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
 from nearsay.posterior.nested import fit_nested
@@ -168,7 +168,7 @@ class Learned:
         learned.set_shares = set_shares(model.past_ahead)
         learned.novelty = model.novelty.learned(model.past_sureness)
         learned.posterior = _without_labels(model.posterior)
-        learned.posterior_name = str(posterior) if model.choices is None else model.choices.chosen.posterior
+        learned.posterior_name = name_of(posterior) if model.choices is None else model.choices.chosen.posterior
         learned.choices = [
             *(transform.name for transform in learned.transforms),
             *(each.name for each in learned.models),
