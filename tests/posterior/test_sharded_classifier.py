@@ -18,7 +18,7 @@ import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.posterior import past_cases
-from nearsay.posterior.choice import fitting
+from nearsay.posterior.choice import model_fit
 from nearsay.posterior.methods.dist_votesplit import DistVotesplit
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.past_case_table import Tabulated
@@ -230,7 +230,7 @@ def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch)
     monkeypatch.setattr(row_transforms, "ROWS_TO_LEARN_FROM", 60)
     for module in (past_cases, model_beside):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
-    monkeypatch.setattr(fitting, "CASES_TO_SCALE_BY", 50)
+    monkeypatch.setattr(model_fit, "CASES_TO_SCALE_BY", 50)
     X, y = rows_and_labels(400, 3, seed=8)
     X[:, 1] *= 30
     rows = ShardedRows.open(written(X, [150], str(tmp_path)))

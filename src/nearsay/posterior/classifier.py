@@ -26,7 +26,7 @@ from nearsay.posterior.choice.fit_checks import (
     seed_of,
     table_to_encode,
 )
-from nearsay.posterior.choice.fitting import FitOptions, is_precomputed
+from nearsay.posterior.choice.model_fit import FitOptions, is_precomputed
 from nearsay.posterior.choice.row_groups import automatic_groups, checked_validation, items_together, labels_together
 from nearsay.posterior.evidence.evidence import Evidence, EvidenceList
 from nearsay.posterior.methods.custom_posterior import PosteriorLike

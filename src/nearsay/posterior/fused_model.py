@@ -16,7 +16,6 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior, judged_among
 from nearsay.posterior.choice.candidate_views import is_auto_metric, views_to_try
 from nearsay.posterior.choice.fit_checks import posteriors_to_try
-from nearsay.posterior.choice.fitting import FitOptions
 from nearsay.posterior.choice.model_choice import (
     CASES_TO_CHOOSE_BY,
     JOINT,
@@ -24,6 +23,7 @@ from nearsay.posterior.choice.model_choice import (
     ModelCandidate,
     neighbors_to_try,
 )
+from nearsay.posterior.choice.model_fit import FitOptions
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.methods.named import is_auto

@@ -19,7 +19,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FRESH
 from nearsay.posterior.choice.fit_checks import check_n_neighbors
-from nearsay.posterior.choice.fitting import FitOptions
+from nearsay.posterior.choice.model_fit import FitOptions
 from nearsay.posterior.choice.row_groups import (
     are_automatic,
     groups_together,

@@ -20,7 +20,7 @@ import numpy as np
 
 from nearsay.errors import InputError
 from nearsay.posterior.base import splits
-from nearsay.posterior.choice.fitting import FitOptions
+from nearsay.posterior.choice.model_fit import FitOptions
 from nearsay.posterior.fused_model import FusedOptions
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.model import FittedModel

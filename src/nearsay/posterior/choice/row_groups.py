@@ -15,7 +15,7 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.near_duplicates import near_duplicate_groups
 from nearsay.posterior.base import FRESH
 from nearsay.posterior.choice.candidate_views import is_auto_metric
-from nearsay.posterior.choice.fitting import SCALES_MATTER, FitOptions
+from nearsay.posterior.choice.model_fit import SCALES_MATTER, FitOptions
 from nearsay.posterior.methods.named import is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.views.row_transforms import STANDARDIZED, learn_maps, unequal_columns
