@@ -15,6 +15,7 @@ from nearsay.posterior.base import folds
 from nearsay.posterior.choice.candidate_views import transformed_views, transforms_to_try
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.pooled import Pooled
+from nearsay.posterior.views.principal_directions import ColumnDirections
 from nearsay.posterior.views.row_transforms import (
     LARGE_MARGIN,
     LMNN_SHRINKAGE,
@@ -73,11 +74,12 @@ def test_a_class_that_a_fold_lacks_is_no_trouble():
 
 def test_past_cases_are_mapped_by_what_other_folds_teach():
     X, y = stripes(60)
-    looks = LearnedTransforms([LARGE_MARGIN], X, y)
+    learned = LearnedTransforms([LARGE_MARGIN], X, y)
+    scales = ColumnDirections.of(X, X.shape[1])  # which know no labels: those of all rows
     for number in range(5):
-        seen = folds(y) != number
-        [expected] = learn_maps([LARGE_MARGIN], X[seen], y[seen])
-        np.testing.assert_array_equal(looks.without(number, LARGE_MARGIN).matrix, expected.matrix)
+        others = folds(y) != number
+        [expected] = learn_maps([LARGE_MARGIN], X[others], y[others], scales)
+        np.testing.assert_array_equal(learned.without(number, LARGE_MARGIN).matrix, expected.matrix)
 
 
 def log_posterior_of_past_cases(X: np.ndarray, y: np.ndarray) -> float:

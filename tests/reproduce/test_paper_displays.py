@@ -29,8 +29,9 @@ from reproduce.hedging.displays.f_against_k import FScoreDisplay
 from reproduce.hedging.displays.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
 from reproduce.hedging.displays.similar_neighbors import SimilarNeighborsDisplay
 from reproduce.probabilities.training_size import TrainingSizeDisplay
-from tests.displays.test_hedged_displays import PETS, color_of, pet_rows, texts
-from tests.displays.test_specificity_displays import TREE, TRUTH, drawn, lines
+from tests.displays.drawn import drawn, texts
+from tests.displays.test_hedged_displays import PETS, color_of, pet_rows
+from tests.displays.test_specificity_displays import TREE, TRUTH, lines
 from tests.reference.decision.taxonomy import GRAPHS, ILSVRC65_SHAPE, leaves_below, walked_up
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
@@ -195,7 +196,7 @@ def test_rows_are_plain_values_whatever_kind_of_array_came():
 def test_a_long_table_shows_its_first_lines_and_says_so():
     display = HedgedAnswersDisplay.from_predictions(["corgi"] * 100, {"m": ["dog"] * 100}, taxonomy=PETS)
     assert len(display.rows) == 100
-    assert texts(display).count("dog") == MOST_QUERIES
+    assert [text.get_text() for text in display.ax_.texts].count("dog") == MOST_QUERIES
     assert display.ax_.get_title(loc="left") == f"the first {MOST_QUERIES} of 100 queries"
 
 
@@ -223,7 +224,7 @@ def test_every_neighbor_is_drawn_with_its_words_and_similarity():
     said = clf.explain([[6.2]])[0]
     expected = semantic_similarities(["poodle"] * 5, said.labels, PETS)
     np.testing.assert_array_equal(display.similarities, expected)
-    written = [text.replace("\n", " ") for text in texts(display)]
+    written = [text.get_text().replace("\n", " ") for text in display.ax_.texts]
     for label in set(said.labels):
         # The query's own tile says what it really is.
         assert written.count(words[label]) == said.labels.count(label) + (label == "poodle")
