@@ -28,6 +28,7 @@ style: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/codespell src docs examples *.md
 
 types: .venv/dev
 	$(BIN)/mypy
