@@ -91,19 +91,19 @@ def best_of_both(work: Callable[[], object], times: int) -> tuple[float, float]:
 
 
 def run(tiny: bool) -> Rows:
-    n, n_few, repeats = (200, 120, 1) if tiny else (100_000, 6_000, 40)
+    n, n_few, many, repeats = (200, 120, 8, 1) if tiny else (100_000, 6_000, 100, 40)
     rows: Rows = []
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
-        for n_classes in (100, 5):
+        for n_classes in (many, 5):
             measured = Measured(n, n_classes, repeats, Path(folder))
             changes(measured)
-            if n_classes == 100:
+            if n_classes == many:
                 indexing(measured, 1 if tiny else 3)
                 scikit_learn(measured, 1 if tiny else 5)
                 lancedb(measured, 1 if tiny else 5)
             rows += measured.rows
         for posterior in ("pooled", "proportional"):
-            rows += mistakes(Measured(n_few, 100, 1 if tiny else 3, Path(folder), spread=0.35), posterior)
+            rows += mistakes(Measured(n_few, many, 1 if tiny else 3, Path(folder), spread=0.35), posterior)
     return rows
 
 
