@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky
+from scipy.linalg import LinAlgError, cholesky
 
 from nearsay.core.arrays import rows_within, within_range
 from nearsay.core.parallel import one_blas_thread
@@ -272,7 +272,11 @@ class ClassSpread:
         M = whitened @ whitened.T
         if power not in self._pulls:
             self._pulls[power] = pulling_metric(self._X, self._labels, like=M)
-        return cholesky(M + pull * self._pulls[power], lower=True)
+        M = M + pull * self._pulls[power]
+        try:
+            return cholesky(M, lower=True)
+        except LinAlgError:  # rows that are all but equal, as beside one of 1e30: a spread of rounding errors alone
+            return factor(M)
 
 
 def _some(X: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
