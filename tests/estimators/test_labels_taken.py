@@ -142,6 +142,12 @@ def test_a_missing_label_is_no_class(given: Any, missing: Any) -> None:
             estimator.fit(np.arange(12.0).reshape(6, 2), y)
 
 
+def test_a_missing_label_of_polars_is_no_class() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(InputError, match=r"no label for 1 of 3 rows; the first is row 1 \(None\)"):
+        ns.NeighborClassifier().fit([[0.0], [1.0], [2.0]], polars.Series(["a", None, "b"]))
+
+
 @pytest.mark.parametrize("labels", [[-1, 2**63], [0, 2**64]])
 def test_integers_that_no_type_holds_together_are_refused_by_classifiers(labels: list[int]) -> None:
     X, y = rows_of(labels)

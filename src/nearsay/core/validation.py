@@ -71,6 +71,8 @@ def _refuse_missing(y: Any) -> None:
         return  # a number that is NaN is refused by scikit-learn
     if hasattr(y, "isna"):
         missing = np.asarray(y.isna()).ravel()
+    elif hasattr(y, "is_null"):  # polars, Arrow
+        missing = np.asarray(y.is_null())
     elif isinstance(y, np.ndarray | list | tuple):
         missing = np.array([one is None or (isinstance(one, float) and one != one) for one in y], np.bool_)
     else:
