@@ -246,16 +246,18 @@ def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path):
 
 
 def test_a_canceled_batch_changes_nothing_and_its_files_are_gone(page, album):
-    go, describe, folders = threading.Event(), page.app.state.served.description(), []
+    began, go, describe, folders = threading.Event(), threading.Event(), page.app.state.served.description(), []
 
     def slow(paths):
         folders.append(paths[0].parent.parent)
-        assert go.wait(5)
+        began.set()
+        assert go.wait(60)
         return describe(paths)
 
     page.app.state.served._description = slow
     before = album.version
     job = page.post("/batch.json", files=sent(("n.png", picture_of(True, 85))), data={"keep": "yes"}).json()["job"]
+    assert began.wait(60)  # canceled in the middle of its work, not before it
     threading.Timer(0.2, go.set).start()
     assert page.post(f"/jobs/{job['key']}/cancel.json").json()["job"]["state"] == "canceled"
     assert album.version == before
