@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nearsay.cli.app import Cluster, Collection, Strict, Who, app, author, count, opened, print_problems
 from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, print_result, show_progress, show_rows
+from nearsay.errors import InputError
+
+if TYPE_CHECKING:
+    from nearsay.collection.indexing import Indexed
+    from nearsay.collection.ingest.image_description import Description
+    from nearsay.collection.ingest.text_description import TextDescription
 
 PANEL = "Make a collection"
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="Table, arrays, or folder of pictures or texts.")]
@@ -89,42 +95,64 @@ def index(
       nearsay index tickets.csv -o tickets.nearsay --text-column message
       nearsay index more.csv -o leaves.nearsay --add
     """
-    from nearsay.collection.indexing import add_source, index_source
-    from nearsay.collection.ingest.image_description import Description
-    from nearsay.collection.ingest.text_description import TextDescription
-    from nearsay.errors import InputError
-    from nearsay.neighbors.sharded.dask_cluster import named_cluster
-
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
         "header": header, "strict": strict, "labels_from": labels_from, "text_column": text_column,
+        "confirmed": not unconfirmed, "who": author(who),
+    }  # fmt: skip
+    fixed = {
+        "taxonomy": taxonomy, "metric": metric, "group_column": group_column, "validation": validation,
+        "cluster": cluster,
     }  # fmt: skip
     if add:
-        if any(given is not None for given in (taxonomy, describe, size, metric, cluster, group_column, validation)):
-            raise InputError(
-                "--taxonomy, --describe, --size, --metric and --group-column are fixed when a collection is made, and"
-                " --cluster and --validation are for that only. Leave them out with --add; nearsay learn takes"
-                " --validation."
-            )
-        with opened(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
-            made = add_source(
-                collection, src, confirmed=not unconfirmed, who=author(who), on_progress=report, **reading
-            )
+        _check_added([*fixed.values(), describe, size])
+        made = _add(src, out, encoder, reading)
     else:
-        names = [name.strip() for name in describe.split(",")] if describe else None
-        if size is not None and encoder is None:
-            raise InputError("--size is the input size of an .onnx model: name the model with --encoder.")
-        description: Description | TextDescription | None = None
-        if names and not encoder and TextDescription.knows(names):
-            description = TextDescription.choose(names)
-        elif names or encoder:
-            description = Description.choose(names, encoder, size)
-        with show_rows(f"Indexing {src.name}") as report:
-            made = index_source(
-                src, out, description=description, metric=metric, learn=learn, confirmed=not unconfirmed,
-                who=author(who), taxonomy=taxonomy, on_progress=report, cluster=named_cluster(cluster),
-                group_column=group_column, validation=validation, **reading,
-            )  # fmt: skip
+        made = _make(src, out, _description(describe, encoder, size), learn, {**fixed, **reading})
+    _print_made(made, out, added=add, as_json=as_json)
+
+
+def _check_added(given: list[Any]) -> None:
+    if any(each is not None for each in given):
+        raise InputError(
+            "--taxonomy, --describe, --size, --metric and --group-column are fixed when a collection is made, and"
+            " --cluster and --validation are for that only. Leave them out with --add; nearsay learn takes"
+            " --validation."
+        )
+
+
+def _add(src: Path, out: Path, encoder: str | None, settings: dict[str, Any]) -> Indexed:
+    from nearsay.collection.indexing import add_source
+
+    with opened(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as report:
+        return add_source(collection, src, on_progress=report, **settings)
+
+
+def _make(
+    src: Path, out: Path, description: Description | TextDescription | None, learn: bool, settings: dict[str, Any]
+) -> Indexed:
+    from nearsay.collection.indexing import index_source
+    from nearsay.neighbors.sharded.dask_cluster import named_cluster
+
+    settings["cluster"] = named_cluster(settings["cluster"])
+    with show_rows(f"Indexing {src.name}") as report:
+        return index_source(src, out, description=description, learn=learn, on_progress=report, **settings)
+
+
+def _description(describe: str | None, encoder: str | None, size: int | None) -> Description | TextDescription | None:
+    """How pictures or texts are described; None leaves the choice to what is installed."""
+    from nearsay.collection.ingest.image_description import Description
+    from nearsay.collection.ingest.text_description import TextDescription
+
+    names = [name.strip() for name in describe.split(",")] if describe else None
+    if size is not None and encoder is None:
+        raise InputError("--size is the input size of an .onnx model: name the model with --encoder.")
+    if names and not encoder and TextDescription.knows(names):
+        return TextDescription.choose(names)
+    return Description.choose(names, encoder, size) if names or encoder else None
+
+
+def _print_made(made: Indexed, out: Path, *, added: bool, as_json: bool) -> None:
     print_problems(made.problems)
     if as_json:
         print_json(made.to_dict())
@@ -133,7 +161,7 @@ def index(
         of_classes = f"{count(made.n_labeled, 'label')} of {count(made.n_labels, 'class')}"
         what = of_classes if made.n_labeled else "no labels"
         words = f", {made.n_keywords:,} with keywords" if made.n_keywords else ""
-        print_lines(f"{count(made.n_items, 'item')} {'added to' if add else 'in'} {out}: {what}{words}.")
+        print_lines(f"{count(made.n_items, 'item')} {'added to' if added else 'in'} {out}: {what}{words}.")
         if made.learned:
             print_lines(made.learned)
         if not made.n_labeled and not made.n_keywords:
@@ -174,7 +202,6 @@ def learn(
     from nearsay.collection.distributed import learned_on
     from nearsay.collection.indexing import learn_from_source
     from nearsay.collection.state.row_groups import ANSWERED
-    from nearsay.errors import InputError
     from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}

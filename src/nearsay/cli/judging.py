@@ -60,19 +60,24 @@ def evaluate(
     from nearsay.collection.indexing import query_source
     from nearsay.neighbors.sharded.dask_cluster import named_cluster
 
-    named = {"pictures": pictures, "encoder": encoder}
-    with opened(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:
+    settings: dict[str, Any] = {"accuracy": accuracy, "seed": seed}
+    if cluster is not None:
+        settings["cluster"] = named_cluster(cluster)
+    with opened(path, read_only=True, pictures=pictures, encoder=encoder) as collection, show_rows("Evaluating") as on:
         held: Any = _share(holdout)
         if isinstance(held, Path):
             held = query_source(collection, held)
-        settings = {"holdout": held, "accuracy": accuracy, "seed": seed, "on_progress": report_progress}
-        if cluster is not None:
-            settings["cluster"] = named_cluster(cluster)
+        settings |= {"holdout": held, "on_progress": on}
         if report is None:
             summary = evaluate_collection(collection, **settings)
         else:
             summary = evaluation_report(collection, report, overwrite=overwrite, **settings)
-    problems = getattr(held, "problems", [])
+    _print_evaluation(summary, report, getattr(held, "problems", []), verbose=verbose, as_json=as_json)
+
+
+def _print_evaluation(
+    summary: dict[str, Any], report: Path | None, problems: list[Any], *, verbose: bool, as_json: bool
+) -> None:
     print_problems(problems)
     if as_json:
         print_json({**summary, "report": None if report is None else str(report)})

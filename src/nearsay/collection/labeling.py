@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,15 @@ class LabeledSource:
     problems: list[Problem]
     exported: Exported = field(default_factory=lambda: Exported([]))
     shift: ShiftTest | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as values that ``json.dumps`` takes."""
+        return {
+            "answers": [answer.to_dict() for answer in self.answers],
+            "problems": [problem.to_dict() for problem in self.problems],
+            "written": [str(path) for path in self.exported.paths],
+            "shift": None if self.shift is None else {**asdict(self.shift), "unlike": self.shift.unlike},
+        }
 
 
 def label_source(

@@ -47,6 +47,11 @@ class LabeledParts:
     n_kept: int
     problems: list[Problem]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as values that ``json.dumps`` takes."""
+        problems = [problem.to_dict() for problem in self.problems]
+        return {"written": self.paths, "answers": self.n_answers, "kept": self.n_kept, "problems": problems}
+
 
 @dataclass(frozen=True)
 class PartTask:
