@@ -128,6 +128,13 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_line(tmp_path, text, wor
         Taxonomy.from_csv(tmp_path / "tree.csv")
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", ", "])
+@pytest.mark.parametrize("header", ["", "parent{}child\n"])
+def test_a_file_is_cut_as_a_table_is(tmp_path, delimiter, header):
+    (tmp_path / "tree.csv").write_text(header.format(delimiter) + f"pet{delimiter}dog\n\npet{delimiter}my cat\n")
+    assert Taxonomy.from_csv(tmp_path / "tree.csv").leaves == ("dog", "my cat")
+
+
 def test_other_bad_input_is_refused_with_words(monkeypatch):
     tree, graph = Taxonomy.from_nested(T1), Taxonomy.from_edges(DAG)
     with pytest.raises(InputError, match="these nodes have several parents: 'b'"):

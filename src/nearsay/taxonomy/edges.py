@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.data.replacing import as_text, replacing
+from nearsay.data.tables.text_format import cut_lines, delimiter_of, first_lines
 from nearsay.errors import InputError
 
 Name = str | int | float
@@ -24,6 +25,7 @@ Edge = tuple[Name, Name]
 Order = tuple[tuple[Name, ...], tuple[tuple[int, ...], ...]]
 
 HEADER = ("parent", "child")
+TABS = "\t"
 NAMES_SHOWN = 5
 DIRECTION = "Each pair is (parent, child)."
 
@@ -223,14 +225,18 @@ def _joined(path: Iterable[Any]) -> list[Any]:
 
 def read_edges(path: Path) -> list[Edge]:
     """The pairs in a table with a line for each; a header is known by the words "parent" and "child"."""
+    lines: list[tuple[int, list[str]]] = []
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=_delimiter(path), skipinitialspace=True, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if any(cells)]
+            delimiter = TABS if path.suffix.lower() == ".tsv" else delimiter_of(first_lines(file))
+            file.seek(0)
+            for number, cells, fault, _ in cut_lines(file, delimiter):
+                if cells is None:
+                    raise InputError(f"{path.name}, line {number}: {fault}.")
+                if any(cells):
+                    lines.append((number, [cell.strip() for cell in cells]))
     except UnicodeDecodeError as error:
         raise InputError(f"{path.name} is not UTF-8 text ({error}). Save it again as UTF-8.") from error
-    except csv.Error as error:
-        raise InputError(f"{path.name}, line {reader.line_num}: {error}.") from error
     if not lines:
         raise InputError(f"{path.name} is empty. A taxonomy needs a line parent,child for each child.")
     header = [cell.lower() for cell in lines[0][1]]
@@ -266,10 +272,6 @@ def without_header(edges: list[Edge]) -> list[Edge]:
 def write_edges(edges: Iterable[Edge], path: Path) -> None:
     """A header and a line for each pair, as ``read_edges`` reads them."""
     with replacing(path) as out, as_text(out) as text:
-        writer = csv.writer(text, delimiter=_delimiter(path), lineterminator="\n")
+        writer = csv.writer(text, delimiter=TABS if path.suffix.lower() == ".tsv" else ",", lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(edges)
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","

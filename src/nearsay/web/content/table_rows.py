@@ -44,7 +44,7 @@ class RowColumn:
 
     def cell(self, text: str | None) -> dict[str, Any]:
         """A cell as it is shown: ``name``, ``text``, and ``at``, its place in the range of the column from 0 to 1."""
-        number = self._number(text)
+        number = self.number(text)
         if number is None:
             return {"name": self.name, "text": text if text else GAP, "at": None}
         at = None
@@ -58,7 +58,8 @@ class RowColumn:
             return bool(one["text"] != other["text"])
         return abs(float(one["at"]) - float(other["at"])) > APART
 
-    def _number(self, text: str | None) -> float | None:
+    def number(self, text: str | None) -> float | None:
+        """The number in a cell; None where there is none, or the column is not one of numbers."""
         if text is None or text == "" or (self.column is not None and not isinstance(self.column, NumberColumn)):
             return None
         try:
@@ -138,7 +139,7 @@ class TableRows:
 def _with_range(column: RowColumn, texts: Sequence[str | None]) -> RowColumn:
     """The column with its range, or with its words."""
     known = [text for text in texts if text]
-    numbers = [number for text in known if (number := column._number(text)) is not None]
+    numbers = [number for text in known if (number := column.number(text)) is not None]
     if len(numbers) == len(known) and numbers:
         low, high = np.quantile(numbers, [TAIL, 1 - TAIL])
         return RowColumn(column.name, float(low), float(high), [], column.column)
