@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -103,9 +104,14 @@ def queries(draw: st.DrawFn, votes: int) -> tuple[Taxonomy, np.ndarray]:
 
 
 @st.composite
-def validation_rows(draw: st.DrawFn) -> tuple[Taxonomy, np.ndarray, list[int], list[str]]:
-    """Shares of votes with labels, most of them among the voted-for leaves, some on inner nodes."""
-    taxonomy, p = draw(queries(votes=draw(st.sampled_from([7, 8]))))
+def validation_rows(
+    draw: st.DrawFn, votes: Sequence[int] = (7, 8)
+) -> tuple[Taxonomy, np.ndarray, list[int], list[str]]:
+    """Shares of votes with labels, most of them among the voted-for leaves, some on inner nodes.
+
+    Sums of eighths are exact; those of sevenths are rounded, differently in every order.
+    """
+    taxonomy, p = draw(queries(votes=draw(st.sampled_from(votes))))
     labels = draw(st.lists(st.integers(0, taxonomy.n_nodes - 1), min_size=len(p), max_size=len(p)))
     trusted = draw(st.lists(st.booleans(), min_size=len(p), max_size=len(p)))
     labels = [int(row.argmax()) if trust else label for row, label, trust in zip(p, labels, trusted, strict=True)]
