@@ -127,6 +127,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_little_and_odd_data_are_taken_without_a_warning(name):
     X, Y = ODD[name]

@@ -43,6 +43,7 @@ def test_thresholds_are_those_of_trying_every_one(table, share, data):
     assert precision_threshold(p, csr_array(has.astype(int)), share) == boldest_precision(p, has, share)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.8, 0.9])
 @pytest.mark.parametrize("n_items", [100, 400])
 def test_both_promises_are_kept_in_two_hundred_splits(n_items, share):

@@ -90,6 +90,7 @@ def test_a_row_left_out_finds_the_others():
     np.testing.assert_array_equal(plain.leave_one_out(3).indices, ns.leave_one_out(X, 3, metric="manhattan").indices)
 
 
+@pytest.mark.slow
 @given(small)
 @settings(max_examples=40)
 def test_products_are_nearness_by_all_spaces(X):

@@ -134,6 +134,7 @@ def examples(command: str) -> list[str]:
     return [line.strip(" │").strip() for line in text.splitlines() if line.strip(" │").startswith("nearsay ")]
 
 
+@pytest.mark.slow
 def test_every_help_has_examples_that_run(place, monkeypatch):
     lines_of = {command: examples(command) for command in COMMANDS}
     for command, lines in lines_of.items():
@@ -815,6 +816,7 @@ def test_no_error_that_a_command_shows_names_a_parameter_of_python():
     assert "\n".join(message for message in sorted(shown) if PYTHON.search(message)) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["9" * 23, "-1", "0", "-" + "9" * 23])
 def test_whole_numbers_of_any_size_end_in_an_answer_or_in_one_line(leaves, value):
     queries = {
@@ -872,6 +874,7 @@ def test_a_warning_is_a_line(place):
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough_is_no_error(leaves):
     command = [sys.executable, "-c", "from nearsay.cli import main; main()", "history", "leaves.nearsay", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

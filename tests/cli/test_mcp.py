@@ -52,6 +52,7 @@ def run(*work):
         return thread.submit(anyio.run, *work).result()
 
 
+@pytest.mark.slow
 def test_a_client_talks_to_the_command_over_a_pipe(leaves):
     arguments = ["-m", "nearsay", "mcp", str(leaves), "--write", "--who", "ada"]
     command = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))

@@ -63,6 +63,7 @@ def toured(tmp_path_factory):
     return shown
 
 
+@pytest.mark.slow
 def test_every_passage_is_told_as_it_comes_in_plain_values(toured):
     assert [passage["step"] for passage in toured.told] == STEPS
     assert toured.told == toured.seen["passages"]

@@ -162,6 +162,7 @@ def test_items_with_keywords_and_no_label_pass_them_on_and_guesses_of_machines_d
     assert "ufo" not in answers
 
 
+@pytest.mark.slow
 def test_where_all_labels_are_taken_away_keywords_still_answer(tmp_path):
     X, words = made_up(60)
     ids, labels = [f"i{row}" for row in range(60)], [["cat", "dog"][row % 2] for row in range(60)]

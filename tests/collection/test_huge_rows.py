@@ -89,6 +89,7 @@ def test_the_largest_number_is_taken_and_the_next_is_not(tmp_path):
             store.add(["c"], row_of(1.001e30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("opened", "groups"), [(True, None), (False, GROUPS)])
 def test_a_row_that_a_learned_view_cannot_hold_is_refused_by_name(tmp_path, groups, opened):
     """In millionths of a unit spread is small, so learned views multiply: 1e28 is beyond float32 there."""
@@ -152,6 +153,7 @@ def test_a_table_with_a_row_that_learned_views_cannot_hold_is_added_without_it(t
 # ---------------------------------------------------------------- what is taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("label", "groups"), [("setosa", None), (None, GROUPS)])
 def test_rows_taken_before_anything_was_learned_never_stop_learning(tmp_path, label, groups):
     """Views are learned without the past case that they map: among rows of 1e-12 one of 1e30 is beyond float32."""
@@ -187,6 +189,7 @@ def test_a_classifier_of_float32_rows_learns_from_one_that_is_far_from_all_other
     assert np.isfinite(p).all()
 
 
+@pytest.mark.slow
 def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers(tmp_path, monkeypatch):
     with LiveCollection.create(tmp_path / "c", 4) as collection:
         monkeypatch.setattr("nearsay.collection.store.validate_items.LARGEST", np.inf)
@@ -248,6 +251,7 @@ def test_an_interrupt_while_a_change_is_seen_leaves_nothing_half_done(iris, monk
 # ---------------------------------------------------------------- what was forgotten
 
 
+@pytest.mark.slow
 def test_forgotten_rows_are_mapped_by_no_view_and_are_as_they_were_once_they_are_back(iris, monkeypatch):
     iris.add(["far"], row_of(-7777.0), ["setosa"])
     iris.learn()

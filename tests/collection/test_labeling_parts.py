@@ -154,6 +154,7 @@ class SmallTasks(DistributedView):
     rows_a_task = 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "view"),
     [

@@ -158,9 +158,9 @@ class LivingGroups(Living):
     }
 
 
-TestLiving = Living.TestCase
+TestLiving = pytest.mark.slow(Living.TestCase)
 TestLiving.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)
-TestLivingGroups = LivingGroups.TestCase
+TestLivingGroups = pytest.mark.slow(LivingGroups.TestCase)
 TestLivingGroups.settings = settings(max_examples=8, stateful_step_count=10, deadline=None)
 
 

@@ -124,6 +124,7 @@ for clf in (
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [README, OTHERS], ids=["the example of the README", "other classifiers"])
 def test_a_short_script_compiles_nothing_and_does_not_import_numba(script, tmp_path):
     script += "\nimport sys; print([name for name in ('numba', 'llvmlite') if name in sys.modules])"

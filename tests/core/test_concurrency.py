@@ -107,6 +107,7 @@ def test_every_answer_is_that_of_some_version(search, batch):
         assert found in history.answers(q, 4, since, until)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_every_approximate_answer_names_rows_of_one_version(kind):
     pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
@@ -159,6 +160,7 @@ def told(index: ns.NeighborIndex, Q: np.ndarray) -> list:
     return index.query(Q, k=3).indices.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["add", "remove", "add many"])
 @pytest.mark.parametrize("search", BACKENDS)
 def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, change):
@@ -180,6 +182,7 @@ def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, 
     assert all(answer in (before, after) for answer in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_queries", [3, 40])
 @pytest.mark.parametrize("search", BACKENDS)
 def test_a_change_in_the_middle_of_a_search_does_not_show_in_half(search, n_queries):

@@ -57,6 +57,7 @@ def test_what_must_not_be_half_done_is_not_stopped():
             go_on()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["pooled", "dist&votesplit"])
 @pytest.mark.parametrize("holdout", [None, 0.3])
 def test_a_judgement_that_is_stopped_anywhere_leaves_the_collection_as_it_was(tmp_path, posterior, holdout):

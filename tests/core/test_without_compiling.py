@@ -77,6 +77,7 @@ def test_a_distance_that_was_compiled_before_is_the_same_without_compiling():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VECTOR_DISTANCES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 @given(data=st.data())
@@ -138,6 +139,7 @@ def test_neighbors_and_classes_are_the_same_without_compiling(search, metric, ro
     assert_same(*both_ways(lambda: answers_of(index, y, queries_for(X), k, members)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lists_all", [False, True], ids=["classes met", "all classes"])
 def test_neighbors_of_digits_are_the_same_without_compiling(lists_all, monkeypatch):
     """Long lists, more classes than tell of all their members, more queries than are taken at once."""
@@ -166,6 +168,7 @@ def answers(estimator: Any, X: np.ndarray, y: np.ndarray, Q: np.ndarray) -> list
     return [estimator.predict(Q), estimator.predict_proba(Q), estimator.leave_one_out_proba(), evidence]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("posterior", "tie_break"), [("proportional", "random"), *((name, "nearest") for name in [*POSTERIORS, "auto"])]
 )
@@ -186,6 +189,7 @@ def many_kinds() -> tuple[np.ndarray, np.ndarray]:
     return y[:, None] % [3, 5, 7] + rng.normal(size=(240, 3)).round(1), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["pooled", "rank"])
 def test_probabilities_of_many_classes_are_the_same_without_compiling(posterior, many_kinds):
     X, y = many_kinds
@@ -223,6 +227,7 @@ def loops() -> dict[str, compiling.Loop]:
     return {name: loop for name, loop in found.items() if name not in blocks}
 
 
+@pytest.mark.slow
 def test_every_loop_gives_in_python_what_it_gives_compiled(monkeypatch, many_kinds):
     called, inside = set(), []
 

@@ -157,6 +157,7 @@ def test_a_record_is_what_new_rows_show(posterior):
 # ---------------------------------------------------------------- prediction sets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.999])
 @pytest.mark.parametrize("per_class", [False, True])
 @pytest.mark.parametrize("around", AROUND)

@@ -188,6 +188,7 @@ def test_arguments_stand_in_one_order_and_options_go_by_name(name, way):
     assert others[-1].default is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "way"), WAYS)
 def test_a_display_draws_on_a_figure_of_its_own_and_again_on_axes_given(name, way):
     display = getattr(CASES[name], way)()

@@ -192,6 +192,7 @@ def test_a_dot_marks_the_empty_cells_of_a_map_without_words():
     assert ax.collections[0].get_offsets().tolist() == [[4, 1], [7, 2]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["rank", "rank&votesplit", "confmat", "dist&votesplit", "confmat&rank&votesplit"])
 def test_the_tables_of_a_classifier_are_drawn_with_the_names_of_its_classes(posterior):
     rng = np.random.default_rng(3)

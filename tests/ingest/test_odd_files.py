@@ -53,6 +53,7 @@ def known(draw: st.DrawFn, n: int) -> list | None:
 # ------------------------------------------------------------------ there and back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 @settings(max_examples=60)
 @given(data=st.data())

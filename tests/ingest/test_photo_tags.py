@@ -195,6 +195,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     return rng.choice(ways)()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_a_damaged_sidecar_is_named_and_the_picture_stays(tmp_path, seed):
     folder, rng = folder_of(tmp_path), random.Random(seed)

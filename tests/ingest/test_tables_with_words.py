@@ -48,6 +48,7 @@ def test_no_row_is_dropped_and_every_choice_is_told(indexed):
     assert "kept as details" not in choices
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spelled", "kind"), [("2024-03-{:02d}", "dates"), ("{:02d}.03.2024", "dates as 31.12.2024")])
 def test_dates_beside_numbers_are_compared_also_where_there_are_neither_words_nor_gaps(spelled, kind, tmp_path):
     rows = [[spelled.format(1 + i % 28), i % 5, "", "early" if i % 28 < 14 else "late"] for i in range(60)]
@@ -80,6 +81,7 @@ def test_the_last_column_of_text_is_not_the_label_where_it_holds_dates(ending, t
     assert "dates: 'since'" in indexed.chosen
 
 
+@pytest.mark.slow
 def test_a_typed_row_may_spell_booleans_and_a_number_where_dates_are_is_a_problem_of_its_row(tmp_path):
     rows = range(40)
     frame = {"flag": [i % 2 > 0 for i in rows], "since": DAYS, "kind": ["no" if i % 2 else "yes" for i in rows]}
@@ -188,6 +190,7 @@ def test_of_a_table_with_gaps_only_what_is_damaged_is_left_out(tmp_path):
     assert any("5 cells are missing ('size' 5): no row is dropped" in sentence for sentence in made.chosen)
 
 
+@pytest.mark.slow
 def test_a_table_of_words_only_is_enough(tmp_path):
     rows = [[kind, "round" if kind == "a" else "flat"] for kind in "ab" * 20]
     index_source(

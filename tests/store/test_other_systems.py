@@ -90,6 +90,7 @@ print("all of it")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [WINDOWS, NETWORK_DRIVE], ids=["Windows", "a network drive"])
 def test_collections_and_files_work_without_what_other_systems_lack(tmp_path, missing):
     story = [sys.executable, "-c", "import os, sys" + missing + STORY]

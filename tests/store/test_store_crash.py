@@ -167,6 +167,7 @@ def test_every_acknowledged_event_was_synced(recorder, folder):
     assert all(syncs >= 1 for _, syncs in acknowledged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_a_power_cut_is_noticed_without(recorder, folder, protection):
     """The test above can fail: without any one of the syncs something is lost, or the collection is damaged."""

@@ -34,6 +34,7 @@ def test_there_are_enough():
     assert len(NAMED) >= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_tampered_collection_does_no_harm(trial, part):
     wrong = []

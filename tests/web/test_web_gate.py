@@ -566,6 +566,7 @@ TIMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", TIMES)
 def test_nothing_that_is_sent_makes_it_fail(heaps, n):
     learn_quickly(heaps)
@@ -613,6 +614,7 @@ OTHER_SITES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", [TOKEN, None])
 @pytest.mark.parametrize("headers", OTHER_SITES)
 def test_another_site_begins_no_work_even_by_reading(heaps, token, headers):

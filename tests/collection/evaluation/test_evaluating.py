@@ -49,6 +49,7 @@ def quick(things):
     return things
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["proportional", "auto", "rank"])
 def test_what_is_held_out_is_answered_as_by_a_classifier_fitted_to_the_rest(things, posterior):
     collection, X, truth = things
@@ -167,6 +168,7 @@ def test_a_seed_holds_out_the_same_rows_and_never_a_whole_class(quick):
         assert len(set(state.voting.labels[rest])) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("posterior", "holdout", "n"), [("auto", None, 80), ("pooled", 0.25, 20)])
 def test_blocks_and_other_items_change_nothing(things, monkeypatch, posterior, holdout, n):
     collection, _, _ = things

@@ -136,6 +136,7 @@ def test_whole_groups_are_held_out_beside_items_for_validation(tmp_path):
         assert "25% of all groups" in evaluate(collection, holdout=0.25)["how"]
 
 
+@pytest.mark.slow
 def test_validation_items_are_what_is_learned_from(tmp_path):
     X, y, who = patients()
     fresh, truth, _ = patients(80, seed=3, each=1)
@@ -225,6 +226,7 @@ def run(*arguments):
     return done.output
 
 
+@pytest.mark.slow
 def test_the_command_line_names_the_column_of_groups_and_the_validation_file(tmp_path):
     X, y, who = patients(20)
     fresh, truth, single = patients(30, seed=3, each=1)
