@@ -74,7 +74,7 @@ def test_a_higher_recall_takes_more_effort_and_finds_more():
     assert recall(high, Q, 10).mean() >= 0.985
 
 
-@every_kind
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow][: kind == "hnsw"]) for kind in KINDS])
 def test_what_is_found_does_not_depend_on_the_order_of_the_rows(kind):
     order, later = np.random.default_rng(3).permutation(N), rows(800, 4)
     here, there = (ApproximateSearch(kind=kind, recall=0.6).fit(some) for some in (X, X[order]))
