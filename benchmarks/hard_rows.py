@@ -123,15 +123,20 @@ def _as_type(X: np.ndarray, dtype: str) -> np.ndarray:
 
 def nearest_by_loop(X: np.ndarray, Q: np.ndarray, k: int, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The k nearest rows by a sum over columns in float64, in order; ties by row number."""
-    far = np.zeros((len(Q), len(X)))
-    for x, q in zip(X.T.astype(np.float64), Q.T.astype(np.float64), strict=True):
-        difference = q[:, None] - x
-        far += difference * difference
-    far = np.sqrt(far)
-    if len(left_out):
-        far[np.arange(len(Q)), left_out] = np.inf
-    numbers = np.argsort(far, axis=1, kind="stable")[:, :k]
-    return numbers, np.take_along_axis(far, numbers, axis=1)
+    columns, k = X.T.astype(np.float64, order="C"), min(k, len(X))
+    numbers, distances = np.empty((len(Q), k), np.int64), np.empty((len(Q), k))
+    for line, query in enumerate(Q.astype(np.float64)):
+        far = np.zeros(len(X))
+        for x, q in zip(columns, query, strict=True):
+            difference = q - x
+            far += difference * difference
+        far = np.sqrt(far)
+        if len(left_out):
+            far[left_out[line]] = np.inf
+        near = np.flatnonzero(far <= np.partition(far, k - 1)[k - 1])
+        numbers[line] = near[np.argsort(far[near], kind="stable")[:k]]
+        distances[line] = far[numbers[line]]
+    return numbers, distances
 
 
 @dataclass(frozen=True)

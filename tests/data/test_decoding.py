@@ -146,6 +146,7 @@ def test_a_small_file_of_many_16_bit_pixels_takes_little_more_than_they_do(tmp_p
     assert peak_of_reading(path, function) < 150
 
 
+@pytest.mark.slow
 @on_linux
 def test_all_readers_of_a_process_share_one_budget(tmp_path):
     path = tmp_path / "large.png"

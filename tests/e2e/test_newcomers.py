@@ -30,7 +30,7 @@ IN_BLOCKS = [re.split(r"\s{2,}#", line)[0] for line in re.findall(r"^\$ (.+)$", 
 NAMED = [*IN_BLOCKS, *re.findall(r"`(nearsay [^`]+)`", README)]
 KINDS = ("animal-bird", "animal-mammal", "food-fruit", "food-vegetable")
 EACH = 12
-pytestmark = pytest.mark.usefixtures("few_trees")
+HALVES = True
 STARTED = re.compile(r"(http://\S+)/\n")
 
 
@@ -164,6 +164,7 @@ def test_with_a_table(newcomer):
     assert "'1' with probability" in one.run("nearsay label titanic.nearsay")
 
 
+@pytest.mark.slow
 def test_with_sentences(newcomer):
     one = newcomer("sentences")
     write_cards(one.folder / "cards.csv")

@@ -113,7 +113,10 @@ def test_fused_groups_do_not_depend_on_the_order_of_rows_or_on_names(exponents, 
     np.testing.assert_allclose(answers(make, X, y, Q, order, OTHER_NAMES), p, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("estimator", [ns.NeighborClassifier(), LogisticRegression()])
+AROUND = [pytest.param(ns.NeighborClassifier(), marks=pytest.mark.slow), LogisticRegression()]
+
+
+@pytest.mark.parametrize("estimator", AROUND)
 def test_prediction_sets_depend_neither_on_the_order_of_rows_nor_on_names(estimator):
     X, y = clouds(150, 7)
     Q = clouds(80, 8)[0]
@@ -123,7 +126,7 @@ def test_prediction_sets_depend_neither_on_the_order_of_rows_nor_on_names(estima
     np.testing.assert_array_equal(renamed[:, np.argsort(np.argsort(OTHER_NAMES))], sets)
 
 
-@pytest.mark.parametrize("estimator", [ns.NeighborClassifier(), LogisticRegression()])
+@pytest.mark.parametrize("estimator", AROUND)
 def test_hedges_do_not_depend_on_the_order_of_rows(estimator):
     X, y = clouds(150, 9)
     Q = clouds(80, 10)[0]

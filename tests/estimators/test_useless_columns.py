@@ -215,6 +215,7 @@ def test_what_was_saved_leaves_the_same_columns_out(tmp_path):
         np.testing.assert_array_equal(ns.load(tmp_path / metric).predict_proba(Q), clf.predict_proba(Q))
 
 
+@pytest.mark.slow
 def test_constant_columns_change_no_answer_of_a_living_collection(tmp_path):
     (X, y), (Q, _) = clouds(120), clouds(30, 1)
     answers = []
@@ -230,6 +231,7 @@ def test_constant_columns_change_no_answer_of_a_living_collection(tmp_path):
     np.testing.assert_allclose(answers[1], answers[0], rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_in_shards_are_answered_as_rows_in_memory(tmp_path):
     (X, y), (Q, _) = clouds(120), clouds(30, 1)
     X, Q = (with_constants(np.hstack([rows, rows[:, 1:3]]), [4.0, 0.1]) for rows in (X, Q))

@@ -52,14 +52,10 @@ def four_spaces(metrics: list) -> dict:
     return {**three, "mostly empty": (slice(9, 29), "manhattan")}
 
 
-def by_loops(features: dict, weights: list[float], X: np.ndarray, Q: np.ndarray, k: int, left_out=None) -> list:
-    measured, scales = [], []
-    for columns, metric in features.values():
-        distance = as_distance(metric)
-        measured.append([[distance(q[columns], x[columns]) for x in X] for q in Q])
-        largest = max(distance(a[columns], b[columns]) for a in X for b in X)
-        scales.append(largest if largest > 0 else 1.0)
-    return reference.joint_neighbors(measured, weights, scales, k, left_out)
+def each_to_each(features: dict, Q: np.ndarray, X: np.ndarray) -> list:
+    """The distance of each query to each row, in every space."""
+    spaces = [(columns, as_distance(metric)) for columns, metric in features.values()]
+    return [[[distance(q[columns], x[columns]) for x in X] for q in Q] for columns, distance in spaces]
 
 
 def check(table: ns.NeighborTable, expected: list) -> None:
@@ -78,9 +74,12 @@ def test_neighbors_are_those_of_a_double_loop_to_the_last_bit(seed, metrics, wei
     X, Q = some_rows(18, seed), some_rows(3, seed + 1)
     features = four_spaces(metrics)
     joint = Joint(features, weights=dict(zip(features, weights, strict=True))).fit(X)
-    check(joint.neighbors(Q, k), by_loops(features, weights, X, Q, k))
+    between = each_to_each(features, X, X)
+    scales = [max(map(max, lines)) or 1.0 for lines in between]
+    check(joint.neighbors(Q, k), reference.joint_neighbors(each_to_each(features, Q, X), weights, scales, k, None))
     some = [7, 0, 17]
-    check(joint.leave_one_out(k, rows=some), by_loops(features, weights, X, X[some], k, some))
+    of_some = [[lines[row] for row in some] for lines in between]
+    check(joint.leave_one_out(k, rows=some), reference.joint_neighbors(of_some, weights, scales, k, some))
     whole = joint.leave_one_out(k)
     assert (whole.indices[some] == joint.leave_one_out(k, rows=some).indices).all()
 
@@ -107,8 +106,9 @@ def test_nothing_is_missed_among_rows_that_float32_cannot_tell_apart(metric, off
     features = {"full": (slice(0, 4), metric), "mostly empty": (slice(4, 12), metric), "plain": slice(0, 12)}
     joint = Joint(features).fit(X)
     Q = np.vstack([X[20:40], X[:5] * 1.01, 1e12 * X[:2]])
+    lines = joint.distances(Q)
     for k in (1, 7, 74, 75, 300):  # on both sides of where all rows are measured
-        assert same(joint.neighbors(Q, k), full_lines(joint, Q, k))
+        assert same(joint.neighbors(Q, k), neighbor_search.nearest_measured(lines, k))
     own = joint.distances()
     np.fill_diagonal(own, np.inf)
     assert same(joint.leave_one_out(9), neighbor_search.nearest_measured(own, 9))
@@ -151,16 +151,16 @@ MIXED = {
 
 @pytest.mark.parametrize(
     ("queries", "rows", "few_pairs", "n_threads"),
-    [(1, 8, 0, 2), (1, 8, 199, 1), (3, 7, 0, 1), (3, 7, 200, 2), (1000, 1000, 199, 2), (1000, 1000, 200, 1)],
+    [(1, 8, 0, 2), (1, 8, 79, 1), (3, 7, 0, 1), (3, 7, 80, 2), (1000, 1000, 79, 2), (1000, 1000, 80, 1)],
 )
 def test_blocks_batches_and_threads_do_not_matter(queries, rows, few_pairs, n_threads):
-    X, Q = some_rows(200, 0), some_rows(23, 1)
+    X, Q = some_rows(80, 0), some_rows(23, 1)
     expected = full_lines(Joint(MIXED).fit(X), Q, 6)
     with threads(n_threads):
         joint = Joint(MIXED).fit(X)
         search = joint._index._search
         search.few_pairs, search.queries_at_once, search.rows_at_once = few_pairs, queries, rows
-        search.distance_.held.distances_kept = 200 * rows
+        search.distance_.held.distances_kept = 80 * rows
         assert same(joint.neighbors(Q, 6), expected)
         singly = [joint.neighbors(query[None], 6) for query in Q]
         assert (np.vstack([one.distances for one in singly]) == expected.distances).all()

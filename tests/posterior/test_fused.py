@@ -122,13 +122,14 @@ def test_a_group_of_noise_gets_a_small_exponent():
 def test_priors_multiply_the_answer():
     X, y = (each[::2] for each in iris())
     groups = {"sepal": slice(0, 2), "petal": slice(2, 4)}
-    plain = FusedClassifier(groups).fit(X, y).predict_proba(X[::7])
-    given = FusedClassifier(groups, NeighborClassifier(priors=[1.0, 1.0, 8.0])).fit(X, y).predict_proba(X[::7])
+
+    def fused(priors):
+        return FusedClassifier(groups, NeighborClassifier(5, posterior="pooled", priors=priors)).fit(X, y)
+
+    plain, given = (fused(priors).predict_proba(X[::7]) for priors in (None, [1.0, 1.0, 8.0]))
     expected = plain * [0.1, 0.1, 0.8]
     np.testing.assert_allclose(given, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9)
-    named = FusedClassifier(
-        groups, NeighborClassifier(priors=dict(zip(np.unique(y), [1.0, 1.0, 8.0], strict=True)))
-    ).fit(X, y)
+    named = fused(dict(zip(np.unique(y), [1.0, 1.0, 8.0], strict=True)))
     np.testing.assert_array_equal(named.predict_proba(X[::7]), given)
 
 

@@ -50,7 +50,9 @@ def test_neighbors_are_those_of_other_groups(case, members):
     np.testing.assert_array_equal(labeled.leave_one_out(2, members, some).indices, table.indices[some])
 
 
-@pytest.mark.parametrize("options", [{"metric": "auto"}, {"posterior": "proportional"}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"metric": "auto"}, marks=pytest.mark.slow), {"posterior": "proportional"}]
+)
 def test_groups_of_one_row_each_change_nothing_that_neighbors_say(options):
     X, y = load_iris(return_X_y=True)
     X, y = X[::2], y[::2]

@@ -19,7 +19,7 @@ def noise(n: int, seed: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray
     return rng.normal(size=(n, 6)), rng.permutation(np.arange(n) % n_classes)
 
 
-@pytest.mark.parametrize("options", [{}, {"posterior": "proportional"}])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.slow), {"posterior": "proportional"}])
 def test_the_best_of_many_ways_says_no_more_than_chance_about_noise(options):
     said = []
     for seed in range(8):
@@ -62,6 +62,7 @@ def test_what_was_learned_from_some_rows_is_asked_about_all_but_the_row_itself(p
     np.testing.assert_array_equal(clf.leave_one_out_proba(), p)
 
 
+@pytest.mark.slow
 def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
     said, fresh = [], []
     for seed in range(6):

@@ -75,6 +75,7 @@ def checkout(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_distance_a_posterior_a_page_and_a_command_take_one_file_and_one_line_each(checkout):
     def run(*command: str) -> str:
         done = subprocess.run(

@@ -18,6 +18,8 @@ import nearsay.cli
 from tests.command_line import run
 from tests.served_collections import client_of, numbers_collection
 
+HALVES = True
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "nearsay"
 MOST_FILES = {"`fit`": 12, "`nearsay label": 15, "A correction": 12}

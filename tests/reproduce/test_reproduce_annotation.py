@@ -143,6 +143,7 @@ def best_on(images, annotator, rows) -> float:
     )
 
 
+@pytest.mark.slow
 def test_what_recall_counts_is_chosen_on_training_images(two_keywords):
     chosen, would_be = [], []
     for seed in range(4):

@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.hard_rows import nearest_by_loop
 from nearsay import NeighborIndex
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
+from nearsay.neighbors.neighbor_search import NOBODY
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds, packed_rows, products
@@ -51,18 +53,8 @@ def packed(X: np.ndarray, kind: type[PackedRows] = PackedRows) -> PackedRows:
     return kind(Geometry(as_distance("euclidean"), HeldRows(X)))
 
 
-def measured(Q: np.ndarray, X: np.ndarray) -> np.ndarray:
-    far = np.zeros((len(Q), len(X)))
-    for q, x in zip(Q.T.astype(float), X.T.astype(float), strict=True):
-        far += (q[:, None] - x) ** 2
-    return np.sqrt(far)
-
-
-def nearest_in_lines(far: np.ndarray, k: int) -> np.ndarray:
-    """Numbers of the k nearest in each line, of equally far ones the first; those farther are not sorted."""
-    limit = np.partition(far, k - 1, axis=1)[:, k - 1]
-    near = [np.flatnonzero(line <= most) for line, most in zip(far, limit, strict=True)]
-    return np.array([rows[np.argsort(line[rows], kind="stable")[:k]] for line, rows in zip(far, near, strict=True)])
+def nearest_rows(X: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
+    return nearest_by_loop(X, Q, k, NOBODY)[0]
 
 
 @given(st.integers(1, 20), st.integers(1, 90), st.integers(1, 70), st.integers(0, 2**32 - 1))
@@ -158,7 +150,7 @@ def test_neighbors_are_exact_across_the_edges_of_groups_and_blocks(n_rows, n_que
     X[rng.integers(0, n_rows, n_rows // 2)] = X[0]  # duplicates, to be found by number
     Q = rng.normal(size=(n_queries, 5)).astype(np.float32)
     k = min(n_rows, 7)
-    expected = nearest_in_lines(measured(Q, X), k)
+    expected = nearest_rows(X, Q, k)
     index = NeighborIndex(search=ExactSearch(products="int8")).fit(X)
     np.testing.assert_array_equal(index.query(Q, k).indices, expected)
     rows = packed(X)
@@ -224,7 +216,7 @@ def test_guesses_are_never_trusted(in_order, k):
 
     found = packed(X, Guessing).candidates(Q, k, 2048)
     assert bool(guessed) == (k >= packed_rows.GUESSED_FROM)
-    for line, nearest in zip(found, nearest_in_lines(measured(Q, X), k), strict=True):
+    for line, nearest in zip(found, nearest_rows(X, Q, k), strict=True):
         assert set(nearest.tolist()) <= set(line.tolist())
 
 
@@ -242,7 +234,7 @@ def test_a_guess_that_lets_just_enough_rows_pass_is_found_out():
             return np.nextafter(np.sort(listed["score"] - listed["margin"], axis=1)[:, k - 1], np.float32(np.inf))
 
     found = packed(X, Lowest).candidates(Q, 50, 2048)
-    for line, nearest in zip(found, nearest_in_lines(measured(Q, X), 50), strict=True):
+    for line, nearest in zip(found, nearest_rows(X, Q, 50), strict=True):
         assert set(nearest.tolist()) <= set(line.tolist())
 
 

@@ -255,6 +255,7 @@ def test_boosted_trees_answer_as_scikit_learns(read):
     np.testing.assert_array_equal(some.predict_proba(X), BoostedClasses().fit(X[even], y[even]).predict_proba(X))
 
 
+@pytest.mark.slow
 def test_only_a_table_with_words_or_gaps_is_boosted():
     X, y = load_iris(return_X_y=True)
     words = np.array(X, dtype=object)

@@ -212,6 +212,7 @@ def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
         np.testing.assert_array_equal(features[:, :, -3:-1], -said)
 
 
+@pytest.mark.slow
 def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
     X, y = load_digits(return_X_y=True)
     X, Q, y = X[:100], X[200:240], y[:100]
@@ -226,7 +227,13 @@ def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
     np.testing.assert_array_equal(np.vstack([clf.predict_proba(Q[:9]), clf.predict_proba(Q[9:])]), answers[0][0])
 
 
-@pytest.mark.parametrize("estimator", [NeighborClassifier(metric="auto"), NeighborClassifier(beside=GaussianNB())])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        pytest.param(NeighborClassifier(metric="auto"), marks=pytest.mark.slow),
+        NeighborClassifier(beside=GaussianNB()),
+    ],
+)
 def test_neither_maps_nor_a_model_know_labels_drawn_by_lot(estimator):
     repetitions, n = 6, 150
     random = np.random.default_rng(0)
@@ -282,6 +289,7 @@ def test_the_best_by_accuracy_is_taken_where_that_is_asked_for():
         NeighborClassifier(posterior=Auto(criterion="acuracy")).fit([[0.0], [1.0]], [0, 1])
 
 
+@pytest.mark.slow
 def test_no_more_past_cases_are_asked_than_allowed():
     X, y = blobs(300)
     auto, pooled = Auto(max_past_cases=60), Pooled(max_past_cases=60)

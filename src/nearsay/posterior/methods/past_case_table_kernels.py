@@ -1,4 +1,7 @@
-"""The compiled loops behind the tables of past cases. Imported on first use only."""
+"""The compiled loops behind the tables of past cases. Imported on first use only.
+
+Sums and products of whole arrays are written as loops: numba takes seconds to compile the first array expression.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,8 @@ def give_column(base, starts, classes, extra, predicted, model_failure, p):  # t
             continue
         start, stop = starts[predicted[i]], starts[predicted[i] + 1]
         scale = (1.0 - model_failure) / (whole + _total(extra[start:stop]))
-        p[i, :] = scale * base + spread
+        for c in range(n_classes):
+            p[i, c] = scale * base[c] + spread
         for e in range(start, stop):
             p[i, classes[e]] += scale * extra[e]
 
@@ -141,7 +145,10 @@ def give_columns_left_out(  # type: ignore[no-untyped-def]
     tail = np.ones(n_classes)
     up_to = np.empty(reading.shape)
     for cell in range(len(reading)):
-        up_to[cell] = np.cumsum(reading[cell])
+        total = 0.0
+        for r in range(reading.shape[1]):
+            total += reading[cell, r]
+            up_to[cell, r] = total
     for i in range(len(truth)):
         total = up_to[cells[i], n_listed[i] - 1]
         if n_listed[i] < n_classes:
@@ -153,18 +160,22 @@ def give_columns_left_out(  # type: ignore[no-untyped-def]
     for a in range(len(alike)):
         c = predicted[a]
         if a == 0 or c != predicted[a - 1]:
-            column[:] = tail
-            for place in by_class[starts[c] : starts[c + 1]]:
-                i, r = place // width, place % width
+            for other in range(n_classes):
+                column[other] = tail[other]
+            for at in range(starts[c], starts[c + 1]):
+                i, r = by_class[at] // width, by_class[at] % width
                 column[truth[i]] += worth[i] * (scale[i] * reading[cells[i], r] - share[i])
         i = alike[a]
         of_case = share[i]
         for r in range(n_listed[i]):
             if numbers[i, r] == c:
                 of_case = scale[i] * reading[cells[i], r]
-        p[i, :] = column / (n_classes + n_true)
+        for other in range(n_classes):
+            p[i, other] = column[other] / (n_classes + n_true[other])
         p[i, truth[i]] = (column[truth[i]] - worth[i] * of_case) / (n_classes + n_true[truth[i]] - worth[i])
-        p[i, :] = p[i] * ((1.0 - model_failure) / _total(p[i])) + spread
+        kept = (1.0 - model_failure) / _total(p[i])
+        for other in range(n_classes):
+            p[i, other] = p[i, other] * kept + spread
 
 
 @compiled
@@ -222,6 +233,8 @@ def give_by_distance(indices, distances, labels, cells, reading, low, width, mod
                 p[i, c] = max(p[i, c], value)
         total = _total(p[i])
         if total > 0.0:
-            p[i, :] = p[i] * ((1.0 - model_failure) / total) + spread
+            kept = (1.0 - model_failure) / total
+            for c in range(n_classes):
+                p[i, c] = p[i, c] * kept + spread
         else:
             p[i, :] = 1.0 / n_classes
