@@ -135,6 +135,7 @@ def peak_of_reading(path, function, n_threads=1, before=""):
 on_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the peak of memory as Linux has it")
 
 
+@pytest.mark.slow
 @on_linux
 @pytest.mark.parametrize(
     "function", ["images.read_image(sys.argv[1])", "images.read_upright(sys.argv[1], at_least=128)"]

@@ -51,6 +51,7 @@ def test_every_emoji_is_there_by_both_artists_as_its_line_says(every):
     assert every.images.dtype == np.uint8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every_subgroup", [False, True])
 def test_the_collection_and_the_questions_share_no_picture_and_are_everything(every_subgroup):
     train, test, both = (

@@ -440,6 +440,7 @@ def test_parts_that_are_larger_than_the_file_are_refused(tmp_path):
 # ---------------------------------------------------------------- the table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAVABLE)
 def test_every_savable_class_is_where_the_table_says_and_is_saved_under_that_name(name):
     if name == "GpuSearch":
@@ -518,6 +519,7 @@ def test_only_a_case_that_is_slow_twice_is_reported(tmp_path, monkeypatch):
         assert not seconds
 
 
+@pytest.mark.slow
 def test_two_thousand_changed_files_do_no_harm():
     assert hostile_files.run(2000, seed=7) == []
 

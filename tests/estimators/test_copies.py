@@ -142,6 +142,7 @@ def test_an_unfitted_estimator_keeps_its_settings(name, way):
     np.testing.assert_equal(plain(vars(way(one))), plain(vars(one)))
 
 
+@pytest.mark.slow
 @in_every_way_and_saved
 @pytest.mark.parametrize("name", MOODS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -275,6 +276,7 @@ def objects(name: str) -> list[Any]:
     return OBJECTS[name]()
 
 
+@pytest.mark.slow
 @in_every_way
 @pytest.mark.parametrize("name", OBJECTS)
 @pytest.mark.filterwarnings("ignore::UserWarning")

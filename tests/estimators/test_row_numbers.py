@@ -161,6 +161,7 @@ def test_every_public_method_that_takes_rows_is_asked_here():
     assert methods - below == here
 
 
+@pytest.mark.slow
 @asked
 @named
 def test_rows_can_be_named_in_any_way_that_names_rows(who, name):

@@ -56,6 +56,7 @@ def test_neither_the_order_of_rows_nor_the_names_of_classes_change_an_answer(met
         np.testing.assert_allclose(answers(make, X, y, Q, order, OTHER_NAMES), p, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rows_that_are_drawn_from_many_do_not_depend_on_their_order():
     X, y = clouds(700, 0)
     Q = clouds(60, 1)[0]
@@ -126,6 +127,7 @@ def test_prediction_sets_depend_neither_on_the_order_of_rows_nor_on_names(estima
     np.testing.assert_array_equal(renamed[:, np.argsort(np.argsort(OTHER_NAMES))], sets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", AROUND)
 def test_hedges_do_not_depend_on_the_order_of_rows(estimator):
     X, y = clouds(150, 9)
@@ -160,6 +162,7 @@ METRICS_LEARNED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", METRICS_LEARNED)
 def test_learned_metrics_depend_neither_on_the_order_of_rows_nor_on_names(name):
@@ -229,6 +232,7 @@ ANNOTATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANNOTATORS)
 def test_keywords_do_not_depend_on_the_order_of_rows(name):
     n = 2100 if name == "regression" else 100  # so many that some of them choose the ridge

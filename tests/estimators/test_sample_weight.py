@@ -77,6 +77,7 @@ def all_that_is_said(clf: Any, Q: np.ndarray) -> list[Any]:
 # ---------------------------------------------------------------- what weights mean
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY[:-1])
 def test_equal_weights_give_what_no_weights_give_to_the_last_bit(name: str) -> None:
     X, y, _ = made_up()
@@ -295,6 +296,7 @@ def test_every_posterior_by_name_takes_weights() -> None:
     assert all(make().takes_weights for make in POSTERIORS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_weights_that_differ_by_sixteen_powers_of_ten_are_learned_from(seed: int) -> None:
     random = np.random.default_rng(seed)

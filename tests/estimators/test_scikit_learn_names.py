@@ -29,6 +29,7 @@ X, y = load_wine(return_X_y=True)
 RAW_VOTES = {"n_neighbors": 5, "posterior": Proportional(model_failure=0.0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [

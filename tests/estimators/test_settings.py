@@ -109,6 +109,7 @@ def try_every_value(call: Callable[[Any], object]) -> None:
                 raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), public_settings(), ids=lambda one: getattr(one, "__name__", one))
 @pytest.mark.usefixtures("capfd")
 def test_a_setting_works_or_is_refused_in_words(kind, name):

@@ -67,6 +67,7 @@ def test_a_past_case_counts_what_its_row_weighs(make: Any, loop: Any, collection
         np.testing.assert_allclose(row, loops.with_failure(expected, 0.01), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", COUNTS.values(), ids=COUNTS)
 @settings(max_examples=40, deadline=None)
 @given(cases=past_cases(), weights=WEIGHTS, digits=st.booleans())

@@ -163,6 +163,7 @@ def test_without_the_bound_of_keys_the_nearest_of_a_class_would_be_missed():
             assert (there.query(Q, 1, (1,)).classes.nearest != expected.classes.nearest).any()
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once():
     rng = np.random.default_rng(0)
     X, Q = (rng.integers(0, 3, size=(n, 5)).astype(np.float32) for n in (700, 600))
@@ -212,6 +213,7 @@ def ties_in_many_classes():
     return X, Q, rng.integers(0, 40, size=len(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("made", "metric"), [(many_classes, "euclidean"), (ties_in_many_classes, "sqeuclidean")])
 def test_the_pool_says_the_same_on_the_gpu(made, metric):
     X, Q, labels = made()

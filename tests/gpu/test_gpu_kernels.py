@@ -81,6 +81,7 @@ def test_the_nearest_rows(metric):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [Room(16, 3, 16), Room(16, 512, 16), Room(4, 8, 256)], ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_hard_rows_whose_lists_overflow(family, room):
@@ -103,6 +104,7 @@ def test_rows_too_long_to_stay():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "members", "size"), [("euclidean", (1, 4), 32), ("sqeuclidean", (), 8), ("hellinger", (3, 100), 4)]
 )

@@ -127,6 +127,7 @@ def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(distance, d
     check_against_loops(both, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("products", ["float32", "int8"])
 @pytest.mark.parametrize("way", ["small", "products"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
@@ -148,6 +149,7 @@ def test_many_blocks_and_near_ties_change_nothing(products, way, dtype, members)
     assert_same_classes(table, some, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("products", ["float32", "int8"])
 @pytest.mark.parametrize("members", [(), (1,), (1, 4, 64)])
 def test_spread_out_rows_are_told_apart_exactly(products, members):

@@ -33,6 +33,7 @@ def test_they_are_those_of_a_double_loop(search, X, Q, k):
     np.testing.assert_array_equal(found.products, products)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("scale", [1.0, 1e-120, 1e120])
 def test_many_rows_of_very_different_lengths(search, scale):

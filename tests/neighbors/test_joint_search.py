@@ -92,6 +92,7 @@ def same(one: ns.NeighborTable, other: ns.NeighborTable) -> bool:
     return np.array_equal(one.indices, other.indices) and np.array_equal(one.distances, other.distances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != ("mahalanobis", {"L": L})], ids=str)
@@ -149,6 +150,7 @@ MIXED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("queries", "rows", "few_pairs", "n_threads"),
     [(1, 8, 0, 2), (1, 8, 79, 1), (3, 7, 0, 1), (3, 7, 80, 2), (1000, 1000, 79, 2), (1000, 1000, 80, 1)],
@@ -184,6 +186,7 @@ def test_few_rows_are_left_to_be_measured():
     assert search.candidates(X[:50], 10).shape[1] < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_columns", [1, 40])
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != ("mahalanobis", {"L": L})], ids=str)
 def test_one_space_has_the_neighbors_of_an_index_in_other_units(metric, n_columns):

@@ -43,6 +43,7 @@ def assert_equal(some: list[Any], others: list[Any]) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 20, 300])
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
 @pytest.mark.parametrize("search", ["exact", "kd"])

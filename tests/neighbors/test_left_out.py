@@ -79,6 +79,7 @@ def test_a_case_taken_out_of_the_counts_leaves_those_of_a_fit_without_it(make: A
     np.testing.assert_array_equal(fitted.proba(table), before)  # and the posterior is as it was
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [Weighted, lambda: Weighted(by="row"), lambda: Pooled(members=(1,))])
 @settings(max_examples=40, deadline=None)
 @given(cases=past_cases())
@@ -187,6 +188,7 @@ def test_labels_drawn_by_lot_are_not_known(name: str) -> None:
     assert np.mean(log_p) < np.log(0.5) + 3 * np.std(log_p) / np.sqrt(repetitions) + 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_left_out_answers_do_not_depend_on_threads(name: str) -> None:
     random = np.random.default_rng(1)

@@ -81,6 +81,7 @@ def test_after_any_changes_the_table_is_that_of_a_rebuild(limits, first, changes
         same_table(living, search)
 
 
+@pytest.mark.slow
 @both_scores
 @pytest.mark.parametrize("name", [*METRICS, "sqeuclidean"])
 @pytest.mark.parametrize("at_once", [1, 3, 100])

@@ -58,6 +58,7 @@ def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(pro
     check_lines(table, [0, 3, 41, 1150, 2298], X, labels, n_classes, removed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 0.1, 1e-2, 1e-3, 1e-5, 1e-7])
 def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(spread):
     """The row that eight bits put first is often not the nearest, and sometimes nearly as far off as they allow."""

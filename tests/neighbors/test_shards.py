@@ -86,6 +86,7 @@ def test_shards_answer_as_one_index_over_all_rows_however_they_are_cut(case, met
         same(index.leave_one_out(k, [1, 0, 1]), whole.leave_one_out(k, [1, 0, 1]))
 
 
+@pytest.mark.slow
 @given(
     case=collections(),
     metric=METRICS,
@@ -107,6 +108,7 @@ def test_rows_of_one_group_are_left_out_of_each_others_answers(case, metric, k, 
         same(some.query(X + 0.5, k, members), whole.query(X + 0.5, k, members))
 
 
+@pytest.mark.slow
 @given(case=collections(), metric=METRICS, k=st.integers(1, 6), lists_all=st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metric, k, lists_all):
@@ -164,6 +166,7 @@ def test_a_shard_is_searched_by_its_number_and_answers_with_the_numbers_of_all_r
     assert nearest.distances[0, 2] == np.inf
 
 
+@pytest.mark.slow
 def test_rows_that_are_mapped_when_they_are_opened_answer_as_mapped_rows_do(tmp_path):
     X = np.random.default_rng(7).integers(0, 5, (40, 3)).astype(np.float32)
     rows = ShardedRows.open(written(X, [11, 30], str(tmp_path)))

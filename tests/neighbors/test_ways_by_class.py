@@ -116,6 +116,7 @@ def test_every_way_finds_the_rows_and_classes_of_a_loop(way, data, k, members, p
     check(labeled(X, removed, labels, 5, way, products), X, removed, k, members)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "products"), [(3, "int8"), (17, "float32"), (128, "float32"), (128, "int8")])
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_finds_them_in_more_blocks_and_classes_than_one(way, n_classes, products):

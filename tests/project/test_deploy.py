@@ -115,6 +115,7 @@ def test_systemd_understands_the_service_and_finds_it_safe(tmp_path):
     assert judged.returncode == 0, judged.stdout[-200:]
 
 
+@pytest.mark.slow
 def test_what_the_container_starts_answers_its_health_check(tmp_path):
     """Without an engine: its command and its environment, with its folders elsewhere."""
     numbers_collection(tmp_path).close()

@@ -86,6 +86,7 @@ def test_what_is_found_does_not_depend_on_the_order_of_the_rows(kind):
     assert recall(here, Q, 10).mean() < 1  # so that there is something to miss
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_every_time_on_any_number_of_threads_in_any_batch(search):
     with ns.threads(1):
         at_once = nearest(search, Q, 10)
@@ -271,6 +272,7 @@ def test_a_graph_is_built_on_one_thread_however_many_there_are(monkeypatch):
     assert asked == [1]
 
 
+@pytest.mark.slow
 def test_a_pickled_or_copied_search_answers_alike_and_grows_alone(search):
     told = nearest(search, Q[:50], 10).indices
     copies = pickle.loads(pickle.dumps(search)), copy.copy(search), copy.deepcopy(search)
