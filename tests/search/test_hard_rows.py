@@ -71,6 +71,7 @@ def test_every_backend_is_exact_among_hard_rows(seed):
         assert (replace(case, dtype="float32") if CHECKED else case).n_wrong(n_queries=20) == 0, case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [2, 3])
 def test_heavy_tails_and_many_queries_fill_no_list_past_its_end(sigma):
     """As users meet them: the default search, every row a query, k from 48 on."""
@@ -93,6 +94,7 @@ def test_threads_that_share_the_rows_keep_within_their_lists(family, monkeypatch
     np.testing.assert_array_equal(table.indices, nearest_by_loop(X, Q, 50, neighbor_search.NOBODY)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("family", ["lognormal, sigma 3", "half equal", "lattice", "one huge row", "scale 1e-30"])
 def test_classes_are_found_among_hard_rows(family, way):
@@ -124,6 +126,7 @@ def checked_run(tile_name: str, compiled: Path, *tests: str) -> None:
         "NEARSAY_KEEP_COMPILED": "1",
         "PYTEST_XDIST_WORKER": "",
         FORCE: tile_name,
+        "CI": "true",  # slow tests too
     }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", *tests],

@@ -293,7 +293,7 @@ def test_every_other_tile_of_this_processor_is_as_right(name):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *chosen],
         cwd=TESTS,
-        env={**os.environ, FORCE: name, "PYTEST_XDIST_WORKER": ""},
+        env={**os.environ, FORCE: name, "PYTEST_XDIST_WORKER": "", "CI": "true"},
         capture_output=True,
         text=True,
         check=False,
