@@ -12,6 +12,7 @@ import make_beside_published
 import make_notebooks
 import make_pictures_annotation
 import make_pictures_gpu
+import make_pictures_guides
 import make_pictures_hedged
 import make_pictures_hedging
 import make_pictures_images
@@ -319,6 +320,7 @@ def main() -> None:
     make_beside_published.main()
     make_pictures_images.main()
     make_pictures_gpu.main()
+    make_pictures_guides.main()
     make_pictures_hedging.main()
     make_pictures_hedged.main()
     make_pictures_metrics.main()

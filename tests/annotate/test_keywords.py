@@ -41,6 +41,7 @@ def test_a_word_named_twice_counts_once():
     ("given", "words"),
     [
         (["sky", "sun"], r"For one word pass \['sky'\]"),
+        (np.array(["sky", "sun"]), r"got 'sky' for item 0. For one word pass \['sky'\]"),
         ([["sky"], 3], "got 3 for item 1"),
         ([["sky", 3]], "Pass all as text"),
         ([[0, 2]], "zeros and ones; got 2"),

@@ -701,7 +701,7 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         (["correct", "leaves.nearsay", "leaf 999", "oak"], 1, "leaf 999"),
         (["confirm", "leaves.nearsay"], 1, "--all"),
         (["forget", "leaves.nearsay", "leaf 999"], 1, "leaf 999"),
-        (["undo", "leaves.nearsay", "99"], 1, "There is no event 99; nearsay history lists them"),
+        (["undo", "leaves.nearsay", "99"], 1, "There is no event 99. The last is 3; nearsay history lists all"),
         (["undo", "leaves.nearsay", "9" * 23], 1, "There is no event 9999"),
         (["undo", "leaves.nearsay", "--", "-5"], 1, "There is no event -5"),
         (["learn", "leaves.nearsay", "--k", "9" * 23], 1, "--k 9999"),

@@ -15,6 +15,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.collection import distributed, labeling, labeling_parts
+from nearsay.collection.answers import Answer
 from nearsay.collection.distributed import DistributedView, PastCasesTask, learned_on, past_cases_part
 from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.indexing import index_source
@@ -295,3 +296,12 @@ def test_pictures_described_by_workers_make_the_collection_that_one_process_make
     queries = ("index", tmp_path / "birds", "-o", tmp_path / "typed", "--describe", "rgb", "--describe", "haar")
     command = run(*queries, "--cluster", "2", "--no-learn", "--json")
     assert (command.exit_code, json.loads(command.stdout)["n_items"]) == (1, 40)  # 1: a picture was left out
+
+
+def test_a_notebook_shows_the_first_answers_as_a_table_and_counts_the_others():
+    answers = [Answer(f"<{row}>", "oak", 0.25) for row in range(22)]
+    shown = labeling.LabeledSource(answers, [])._repr_html_()
+    assert shown.count("<tr>") == 21
+    assert "<td>&lt;0&gt;</td><td>oak</td><td>0.25</td>" in shown
+    assert shown.endswith("<p>2 more</p>")
+    assert labeling.LabeledSource(answers[:1], [])._repr_html_().endswith("</table>")

@@ -563,3 +563,12 @@ def test_items_known_to_be_of_a_branch_get_its_labels_alone(tmp_path):
         collection.learn(**VOTES)
         with pytest.raises(InputError, match="within a node need a taxonomy"):
             collection.label([[1.0, 0.0]], within="wild")
+
+
+def test_sentences_are_no_vectors_and_the_error_says_what_takes_them(tmp_path):
+    with LiveCollection.create(tmp_path / "c", n_columns=2) as collection:
+        collection.add(["a", "b"], [[0.0, 0.0], [1.0, 1.0]], ["oak", "elm"])
+        for texts in ("an oak", ["an oak", "an elm"], np.array(["an oak"])):
+            with pytest.raises(InputError, match=r"X holds texts; rows of 2 numbers are expected. .*label_source"):
+                collection.label(texts)
+        assert repr(collection.items) == f"<LiveItems: 2 items, version {collection.version}>"

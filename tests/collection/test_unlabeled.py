@@ -170,3 +170,17 @@ def test_the_first_labels_leave_room_for_doubt_that_shrinks(tmp_path):
             labeled.append(row)
     assert p[0] == pytest.approx(1 - 0.25 / 2)  # 1 / (2 + 2), over two classes
     assert p[0] < p[2] == pytest.approx(1 - 1 / 6 / 2)  # learned again when labels have doubled
+
+
+def test_the_first_labels_are_no_likely_mistakes_while_each_is_the_only_one_of_its_class(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2)) + 6 * (np.arange(40) % 2)[:, None]
+    with LiveCollection.create(tmp_path / "c", 2) as collection:
+        collection.add([f"i{row}" for row in range(40)], X)
+        collection.relabel(["i0", "i1", "i2"], ["low", "high", "third"])
+        assert collection.likely_mistakes() == []
+        # Now others have its label, and its neighbors do not.
+        collection.relabel([f"i{row}" for row in range(3, 40)], ["high", "low"] * 18 + ["high"])
+        collection.relabel(["i0"], ["high"])
+        found = collection.likely_mistakes()
+        assert "i0" in [each.id for each in found]
+        assert "i2" not in [each.id for each in found]

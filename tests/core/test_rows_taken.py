@@ -148,6 +148,27 @@ TAKERS = {
 }
 
 
+# Of rows with names: what takes arrays without looking at the names takes such frames, too.
+NAME_TAKERS: dict[str, Any] = {
+    **{name: TAKERS[name] for name in ("NeighborClassifier", "predict", "FusedClassifier", "LMNN", "transform")},
+    "of words": lambda X: ns.NeighborClassifier(1, posterior="proportional").fit(X.astype(str) + "m", [0, 1]),
+    "TableEncoder": lambda X: ns.TableEncoder().fit(X),
+}
+
+
+@pytest.mark.parametrize("taker", NAME_TAKERS)
+def test_a_data_frame_with_two_columns_of_one_name_is_refused_by_that_name(taker: str) -> None:
+    frame = pytest.importorskip("pandas").DataFrame([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], columns=["age", "fare", "age"])
+    with pytest.raises(InputError, match=r"X has two columns called 'age': 0 and 2. Rename or drop one."):
+        NAME_TAKERS[taker](frame)
+
+
+def test_rows_as_dicts_are_refused_with_what_to_pass() -> None:
+    for take in (TAKERS["NeighborClassifier"], TAKERS["predict"], ns.TableEncoder().fit):
+        with pytest.raises(InputError, match=r"a list of dicts.*pandas.DataFrame\(X\)"):
+            take([{"age": 38.0}, {"age": 2.0}])
+
+
 # A classifier encodes tables with words and dates, unless it was fitted to numbers.
 @pytest.mark.parametrize("taker", [name for name in TAKERS if name != "NeighborClassifier"])
 @pytest.mark.parametrize("dates", DATES, ids=lambda dates: f"{np.asarray(dates).dtype}-{np.asarray(dates)[0, 0]}")

@@ -179,3 +179,13 @@ def test_a_reader_backs_up_what_it_sees_and_changes_nothing(tmp_path, written_to
         assert copy.items().labels.tolist() == expected.labels.tolist() == ["oak", "elm", "ash"]
         assert copy.vectors([0, 1, 2]).ravel().tolist() == [1.0, 2.0, 3.0]
         copy.add(["d"], [[4.0]])
+
+
+def test_a_closed_collection_and_an_unknown_event_are_named_with_what_to_do(tmp_path):
+    with Store.create(tmp_path / "c", 1) as store:
+        store.add(["a"], [[1.0]])
+        with pytest.raises(InputError, match=r"There is no event 99. The last is 1; the history lists all"):
+            store.undo(99)
+    for late in (lambda: store.add(["b"], [[2.0]]), lambda: store.undo()):
+        with pytest.raises(InputError, match=r"The collection .*c is closed. Open it again."):
+            late()

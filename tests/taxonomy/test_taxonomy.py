@@ -275,6 +275,16 @@ def test_depths_may_differ_and_a_path_may_end_inside():
     assert tree.lca("d", "d") == "d"
 
 
+def test_a_path_in_one_text_is_refused_with_the_list_to_pass():
+    split = r"""Pass \['pet', 'dog'\]: from_paths\(\[path.split\("/"\) for path in paths\]\)"""
+    for paths in (["pet/dog", "pet/cat"], "pet/dog", np.array(["pet/dog", "pet/cat"])):
+        with pytest.raises(InputError, match=rf"a list of names from the root down; got the text 'pet/dog'. {split}"):
+            Taxonomy.from_paths(paths)
+    with pytest.raises(InputError, match=r"got the text 'dog'. Pass \['dog'\] for a node without a parent."):
+        Taxonomy.from_paths(["dog"])
+    assert Taxonomy.from_paths([path.split("/") for path in ("pet/dog", "pet/cat")]).leaves == ("dog", "cat")
+
+
 def test_the_same_name_in_two_branches_is_one_node_or_told_apart_by_path():
     nested = {"fruit": ["orange"], "color": ["orange", "red"]}
     shared = Taxonomy.from_nested(nested, root="word")

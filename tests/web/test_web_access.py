@@ -18,7 +18,7 @@ from nearsay.errors import InputError
 from nearsay.web.access import ROLES, AccessToken, read_tokens
 from nearsay.web.app import make_app
 from nearsay.web.parameters import PageRoute
-from tests.served_collections import client_of
+from tests.served_collections import TOKEN, client_of
 
 PEOPLE = {role: AccessToken(f"{role}er", role, f"secret of {role}".ljust(20, ".")) for role in ROLES}
 
@@ -98,6 +98,43 @@ def test_json_bodies_do_what_forms_do(heaps):
     for body in (b"[1]", b"{", b'"x"', b"[" * 100_000):
         sent = client.post("/change.json", content=body, headers={"content-type": "application/json"})
         assert sent.status_code == 400, sent.text
+
+
+def test_a_request_that_cannot_be_read_says_what_came_and_what_is_expected(heaps):
+    client = client_of(heaps)
+    for body, why in (
+        (b'{"questions": [{"id": }]}', "The body is not JSON: Expecting value at character 22"),
+        (b"id=row+1", "The body is not JSON: Expecting value at character 0"),
+        (b"\xff", "The body is not JSON: it is not UTF-8"),
+        (b'{"questions": NaN}', "The body is not JSON: NaN is no number in JSON"),
+        (b"[" * 100_000, "The body is not JSON: it is nested too deeply"),
+        (b"[1, 2]", "The body must be a JSON object; got a list of 2"),
+        (b'"x"', "The body must be a JSON object; got 'x'"),
+        (b'{"question": []}', "Unknown field of body 'question' (did you mean 'questions'?)"),
+    ):
+        answer = client.post("/answers", content=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith(why), answer.text
+    vector = client.post("/answers", json={"questions": [{"vector": [1, 2]}]}).json()["answers"][0]["error"]
+    assert vector == "vector must have 4 numbers; got 2."
+    taken = client.get("/answers")
+    assert (taken.status_code, taken.headers["allow"]) == (405, "POST")
+    assert taken.json()["error"] == "/answers does not take GET; send POST."
+
+
+def test_a_token_that_is_missing_or_wrong_is_told_where_to_find_it_and_programs_in_json(heaps):
+    client = TestClient(make_app(heaps, TOKEN), base_url="http://localhost")
+    for path in ("/answers", "/ask.json"):
+        for headers, why in (
+            ({}, "Send the token"),
+            ({"Authorization": "Bearer wrong-wrong"}, "Wrong token. Send the"),
+        ):
+            refused = client.post(path, json={}, headers=headers)
+            assert refused.status_code == 403
+            assert refused.json()["error"].startswith(why)
+            assert "Authorization: Bearer" in refused.json()["error"]
+    assert client.get("/").text == "Open the address that nearsay serve printed: it holds a token."
+    assert client.get("/?token=wrong").text == "Wrong token. Open the address that nearsay serve printed last."
 
 
 def test_many_questions_are_answered_as_one_by_one(heaps):

@@ -41,7 +41,7 @@ IN_OPTIONS = (
     (r"\bformat=", "--format"),
     (r"\blabels=", "--labels"),
     (r"\blabel= or id=|\bid= or label=", "--label-column or --id-column"),
-    (r"see events\(\) for the log", "nearsay history lists them"),
+    (r"the history lists all", "nearsay history lists all"),
     (r"See faults\(\) for all", "nearsay doctor lists all"),
     (r"Give it one with set_taxonomy and learn again, or leave within out",
      "Index it with --taxonomy, or leave --within out"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from nearsay.collection.store.validate_items import shown_name
 from nearsay.data.tables.columns import is_number
 from nearsay.errors import InputError
 from nearsay.posterior.evidence.shift import FEWEST, ShiftTest, batch_shift
+
+SHOWN_IN_NOTEBOOK = 20
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,20 @@ class LabeledSource:
             "written": [str(path) for path in self.exported.paths],
             "shift": None if self.shift is None else {**asdict(self.shift), "unlike": self.shift.unlike},
         }
+
+    def _repr_html_(self) -> str:
+        """A notebook's table of the answers; only the first of many."""
+        shown = self.answers[:SHOWN_IN_NOTEBOOK]
+        rows = "".join(
+            f"<tr><td>{escape(str(each.item_text or each.id))}</td><td>{escape(str(each.label))}</td>"
+            f"<td>{'–' if each.probability is None else f'{each.probability:.2f}'}</td></tr>"
+            for each in shown
+        )
+        more = len(self.answers) - len(shown)
+        left_out = f"{len(self.problems):,} left out" if self.problems else ""
+        below = ", ".join(filter(None, [f"{more:,} more" if more else "", left_out]))
+        head = "<tr><th>item</th><th>label</th><th>probability</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>" + (f"<p>{below}</p>" if below else "")
 
 
 def label_source(

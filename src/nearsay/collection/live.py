@@ -404,7 +404,8 @@ class LiveCollection:
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first.
 
-        An item whose label a person confirms again is not listed while it keeps that label.
+        An item whose label a person confirms again is not listed while it keeps that label; nor is the only one of a
+        class.
         """
         return likely_mistakes(self.state(), n, self.store.confirmed_again())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,32 @@ from nearsay.errors import InputError
 WHOLE_IN_FLOAT = 2**53
 
 
+def check_names(X: Any) -> None:
+    """Refuse what has no column names, or one name twice: dicts, and data frames in which a name is no single column.
+
+    >>> check_names([{"age": 38}])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: X is a list of dicts; a data frame or an array is expected. Pass pandas.DataFrame(X).
+    """
+    if isinstance(X, list | tuple) and X and isinstance(X[0], dict):
+        raise InputError("X is a list of dicts; a data frame or an array is expected. Pass pandas.DataFrame(X).")
+    if not hasattr(X, "columns"):
+        return
+    first: dict[Any, int] = {}
+    for column, name in enumerate(X.columns):
+        if not isinstance(name, Hashable):
+            return  # columns of Arrow tables are arrays, and may not share a name either
+        if first.setdefault(name, column) != column:
+            raise InputError(f"X has two columns called {name!r}: {first[name]} and {column}. Rename or drop one.")
+
+
 def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> np.ndarray:
     """Validate rows with scikit-learn's ``validate_data``.
 
     Errors name the row and column of a word, a date or a missing number. ``finite=False`` skips the check for NaN and
     infinity, for rows that go to an index, where the distance checks them.
     """
+    check_names(X)
     refuse_words(X)
     rows: np.ndarray = validate_data(estimator, X, ensure_all_finite=False, **options)
     return as_rows(rows) if finite else rows
@@ -29,6 +50,7 @@ def checked_rows_and_labels(
     estimator: Any, X: Any, y: Any, *, finite: bool = True, **options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Validate rows and labels, without merging different labels by conversion."""
+    check_names(X)
     refuse_words(X)
     y = None if y is None else checked_labels(y)
     rows, labels = validate_data(estimator, X, y, ensure_all_finite=False, **options)
@@ -40,7 +62,7 @@ def checked_labels(y: Any) -> Any:
 
     >>> checked_labels(["cat", None])
     Traceback (most recent call last):
-    nearsay.errors.InputError: y has no label for 1 of 2 rows; the first is row 1 (None). Leave such rows ...
+    nearsay.errors.InputError: y has no label for 1 of 2 rows; the first is row 1 (None). Leave such rows out, ...
     >>> checked_labels([-1, 2**63])
     Traceback (most recent call last):
     nearsay.errors.InputError: y holds -1 and 9223372036854775808, which no integer type holds together. Pass ...
@@ -82,7 +104,7 @@ def _refuse_missing(y: Any) -> None:
         first = np.asarray(y, object).ravel()[places[0]]
         raise InputError(
             f"y has no label for {len(places):,} of {len(missing):,} rows; the first is row {places[0]} ({first})."
-            " Leave such rows ... or label them."
+            " Leave such rows out, or label them."
         )
 
 

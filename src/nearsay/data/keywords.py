@@ -199,9 +199,10 @@ def _in_columns(keywords: Keywords, place: dict[Any, int]) -> csr_array:
 
 def _as_set(given: Any, item: int) -> set[Any]:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        shown = str(given) if isinstance(given, str) else given  # and not as a type of numpy
         raise InputError(
-            f"Keywords are a list of words for every item; got {given!r} for item {item}."
-            f" For one word pass [{given!r}]."
+            f"Keywords are a list of words for every item; got {shown!r} for item {item}."
+            f" For one word pass [{shown!r}]."
         )
     try:
         return set(given)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from nearsay.core.validation import check_names
 from nearsay.encode.comparisons import comparison
 from nearsay.encode.table_columns import TableColumns, read_columns
 from nearsay.encode.table_encoder import TableEncoder
@@ -28,6 +29,7 @@ class EncodedTable:
     @classmethod
     def of(cls, estimator: Any, X: Any) -> EncodedTable:
         """The table that an estimator is fitted to."""
+        check_names(X)
         validate_data(estimator, X, skip_check_array=True)
         columns = read_columns(X)
         encoder = TableEncoder().fit_columns(columns)
@@ -46,6 +48,7 @@ class EncodedTable:
 
     def read(self, estimator: Any, X: Any) -> TableColumns:
         """The columns of queries, which must be those of the table."""
+        check_names(X)
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return read_columns(X, self.columns.kinds)
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearsay.core.documented import DocumentedEstimator
 from nearsay.core.settings import check_choice, check_flag, check_whole
+from nearsay.core.validation import check_names
 from nearsay.encode.encoded_columns import EncodedColumn, NumberColumn, WordColumn
 from nearsay.encode.table_columns import NUMBERS, UNUSED, WORDS, TableColumns, date_of, is_data_frame, read_columns
 from nearsay.errors import InputError
@@ -145,6 +146,7 @@ class TableEncoder(TransformerMixin, DocumentedEstimator):
 
     def _read(self, X: Any, *, reset: bool) -> TableColumns:
         """The columns of X, under the names they have; a data frame keeps its types."""
+        check_names(X)
         if is_data_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not all(X.shape):

@@ -206,13 +206,25 @@ def edges_of_paths(paths: Iterable[Any], *, by_path: bool) -> tuple[list[Any], l
     """
     tops: list[Any] = []
     edges: list[Edge] = []
-    for path in paths:
-        if isinstance(path, str) or not hasattr(path, "__len__") or len(path) == 0:
-            raise InputError(f"A path is a list of names from the root down; got {path!r}. Write (..., {path!r}).")
+    for path in [paths] if isinstance(paths, str) else paths:
+        if isinstance(path, str):
+            raise InputError(
+                f"A path is a list of names from the root down; got the text {str(path)!r}. {_split(path)}"
+            )
+        if not hasattr(path, "__len__") or len(path) == 0:
+            raise InputError(f"A path is a list of names from the root down, at least one; got {path!r}.")
         names = _joined(path) if by_path else list(path)
         tops.append(names[0])
         edges += pairwise(names)
     return tops, edges
+
+
+def _split(path: str) -> str:
+    """What to pass for a path that is one text."""
+    names = [name for name in path.split("/") if name]
+    if len(names) < 2:
+        return f"Pass {[str(path)]} for a node without a parent."
+    return f'Pass {names}: from_paths([path.split("/") for path in paths]).'
 
 
 def _joined(path: Iterable[Any]) -> list[Any]:

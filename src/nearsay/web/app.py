@@ -33,7 +33,7 @@ from nearsay.web.server.traffic import Traffic
 # Beyond so many connections uvicorn answers 503 by itself.
 MAX_CONNECTIONS = 400
 STATIC = Path(__file__).with_name("static")
-HTTP_ERRORS = {404: "No such page.", 405: "This page does not take that method."}
+HTTP_ERRORS = {404: "No such page."}
 
 
 def make_app(
@@ -80,7 +80,15 @@ def make_app(
 async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     message = HTTP_ERRORS.get(status, "The request was not understood.")
-    return error_response(request, message, status, await about_if_possible(request))
+    methods = (error.headers or {}).get("Allow", "") if isinstance(error, HTTPException) else ""
+    if status == 405:
+        # Starlette names those of the first route of a path; other routes may have it, too.
+        taken = ", ".join(method for method in methods.split(", ") if method != "HEAD")
+        message = f"{request.scope['path']} does not take {request.method}; send {taken}."
+    answer = error_response(request, message, status, await about_if_possible(request))
+    if methods:
+        answer.headers["Allow"] = methods
+    return answer
 
 
 def server_config(app: Starlette, most_connections: int = MAX_CONNECTIONS) -> uvicorn.Config:

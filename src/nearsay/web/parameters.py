@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from nearsay.errors import InputError
 from nearsay.web.access import ACCESS, ROUTE, Forbidden
-from nearsay.web.schema import ANY, Schema, check, from_text
+from nearsay.web.schema import ANY, Schema, check, from_text, in_short
 
 # Values of a JSON object, those of lists one by one.
 MOST_VALUES = 100_000
@@ -45,15 +45,23 @@ async def read_json(request: Request) -> dict[str, Any]:
     """The JSON object of a body; an error says what came instead."""
     try:
         body = json.loads(await request.body(), parse_constant=_not_a_number)
-    except (ValueError, RecursionError):
-        raise InputError("The body is not JSON.") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"The body is not JSON: {_what_is_wrong(error)}.") from None
     if not isinstance(body, dict):
-        raise InputError(f"The body must be a JSON object; got {type(body).__name__}.")
+        raise InputError(f"The body must be a JSON object; got {in_short(body)}.")
     return body
 
 
+def _what_is_wrong(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos}"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
 def _not_a_number(constant: str) -> None:
-    raise ValueError(constant)  # NaN and infinities are no JSON
+    raise ValueError(f"{constant} is no number in JSON")
 
 
 def _as_fields(name: str, value: Any) -> list[tuple[str, str]]:

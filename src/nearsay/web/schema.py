@@ -121,7 +121,7 @@ def check(name: str, value: Any, schema: Schema) -> None:
     if kind is None or not _fits(value, schema):
         if kind == "string" and "enum" in schema:
             raise unknown_name(name, value[:SHOWN], [word for word in schema["enum"] if word is not None])
-        raise InputError(f"{name} must be {_in_words(schema, types)}; got {_quoted(value)}.")
+        raise InputError(f"{name} must be {_in_words(schema, types)}; got {in_short(value)}.")
     if isinstance(value, list):
         items = schema.get("items", ANY)
         if items is REAL and set(map(type, value)) <= {int, float} and max(map(abs, value), default=0) <= LARGEST:
@@ -142,12 +142,13 @@ def _fault(name: str, value: Any, schema: Schema) -> InputError | None:
 
 def _check_fields(name: str, value: dict[str, Any], schema: Schema) -> None:
     fields, others = schema.get("properties", {}), schema.get("additionalProperties", ANY)
+    for each in value:
+        if each not in fields and others is False:  # first: a field that is misspelled is missing, too
+            raise unknown_name(f"field of {name}", str(each)[:SHOWN], fields)
     for each in schema.get("required", ()):
         if each not in value:
             raise InputError(f"{each} is missing.")
     for each, its in value.items():
-        if each not in fields and others is False:
-            raise unknown_name(f"field of {name}", str(each)[:SHOWN], fields)
         check(each if name == "body" else f"{name}.{str(each)[:SHOWN]}", its, fields.get(each, others))
 
 
@@ -174,9 +175,14 @@ def _in_words(schema: Schema, types: list[str]) -> str:
     return " or ".join("null" if each == "null" else IN_WORDS.get(each, f"a {each}") for each in types)
 
 
-def _quoted(value: Any) -> str:
+def in_short(value: Any) -> str:
+    """A JSON value for an error: short, and lists and objects by their size.
+
+    >>> in_short([1, 2]), in_short("owl"), in_short(None)
+    ('a list of 2', "'owl'", 'null')
+    """
     if isinstance(value, list | dict):
-        return f"{len(value):,} of them" if isinstance(value, list) else f"an object of {len(value):,}"
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value):,}"
     return repr(value[:SHOWN]) if isinstance(value, str) else "null" if value is None else f"{value!r:.40}"
 
 

@@ -52,6 +52,8 @@ def test_the_page_says_a_node_that_holds_the_whole_prediction_set(tmp_path):
             assert all([*above, last] == list(LIFE.path(label))[: len(above) + 1] for label in answer["set"])
             assert answer["words"] == (last if above else in_words(answer["set"]))
             assert re.search(f'<g class="here" data-node="{last}">', page)
+            record = page.split('id="hedged-record">')[1].split("<")[0]  # of the node alone
+            assert bool(record) == (answer["wider"] is None and len(answer["node_path"]) > 1), record
             wider += answer["wider"] is not None
         assert 0 < wider < 40
 

@@ -29,7 +29,8 @@ from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content import uploads
 from nearsay.web.content.review_queue import exported, settled, to_review
-from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, safe_name
+from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, TABLES, safe_name
+from nearsay.web.rendering import templates
 from tests.ingest.test_damaged_sources import png_that_claims
 from tests.served_collections import EVIL, client_of
 from tests.web.visits import finished
@@ -321,6 +322,33 @@ def test_the_least_sure_comes_first_and_what_is_decided_waits_no_more(leaves):
         assert leaves.store.item("unsure")["label"] == EVIL
         assert "Undo the last" in shown.text
         assert [line["id"] for line in page.get("/review.json").json()["items"]] == ["sure"]
+
+
+def test_review_says_no_more_than_anything_by_saying_nothing():
+    answer = Answer("new", "oak", 0.4, node="anything", node_path=["anything"], node_probability=1.0)
+    wide = {"node": "anything", "node_path": ["anything"], "node_probability": 1.0, "node_word": None}
+    tree = {"node": "tree", "node_path": ["anything", "tree"], "node_probability": 0.95, "node_word": None}
+    layout = templates.get_template("review.html")
+    about = {"name": "c", "items": 1, "read_only": False, "pictures": False, "texts": False, "may_learn": True}
+    rest = {"n_waiting": 1, "n_done": 0, "sure": [], "last": None, "labels": [], "here": "", "tab": None, "root": ""}
+    for hedge, shown in (({}, False), ({"node": "oak", "wider": wide}, False), ({"node": "oak", "wider": tree}, True)):
+        line = {"guesses": [], "suggested": "oak", "cells": None, "neighbors": [], "state": "", "sketch": None}
+        item = {**answer.to_dict(), **hedge, **line}
+        page = layout.render(about=about, items=[item], batch=None, **rest)
+        assert ("At least" in page) == shown
+
+
+def test_a_batch_that_failed_says_what_is_taken_and_leads_back(leaves):
+    with client_of(leaves) as page:
+        assert all(ending[1:] in page.get("/batch").text for ending in TABLES)
+        failed = page.post("/batch", files=[("files", ("owl.png", b"x"))])
+        for _ in range(200):
+            if "not a table that is accepted" in failed.text:
+                break
+            time.sleep(0.05)
+            failed = page.get(str(failed.url))
+        assert "use one of .csv, .tsv, .txt, .jsonl, .npz, .npy" in failed.text
+        assert '<a href="/batch">Try another file</a>' in failed.text
 
 
 @pytest.mark.parametrize("told", [{"do": "guess"}, {"do": "correct", "label": " "}, {"do": "undo", "event": "x"}])

@@ -30,6 +30,7 @@ def plans(tmp_path_factory):
 def test_a_typed_row_is_answered_and_its_neighbors_are_compared(plans):
     with client_of(plans) as client:
         assert 'name="cell:plan"' in client.get("/ask").text
+        assert 'placeholder="plan=gold, age=…"' in client.get("/ask").text
         posted = client.post("/ask.json", data={"text": "gold,33"}).json()
         assert posted["answer"]["label"] == "stays"
         assert posted["answer"]["compared"][0].startswith("same plan")

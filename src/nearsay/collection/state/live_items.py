@@ -138,6 +138,9 @@ class LiveItems:
     def __len__(self) -> int:
         return len(self._ids)
 
+    def __repr__(self) -> str:
+        return f"<LiveItems: {len(self):,} items, version {self.version}>"
+
     @property
     def alive(self) -> np.ndarray:
         """(n_rows,) bool: False for rows that were forgotten."""

@@ -20,6 +20,7 @@ from nearsay.collection.state.live_models import LiveModels
 from nearsay.collection.store.validate_items import LARGEST, check_range
 from nearsay.core.arrays import as_rows
 from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable, joined
@@ -249,6 +250,12 @@ class LiveViews:
 
 def checked_queries(X: Any, n_columns: int, name: str = "X") -> np.ndarray:
     """Queries as rows of so many numbers, none beyond ``LARGEST``, in the type that a store keeps."""
+    first = X[0] if isinstance(X, list | tuple | np.ndarray) and len(X) else X
+    if isinstance(first, str):
+        raise InputError(
+            f"{name} holds texts; rows of {n_columns:,} numbers are expected. Ask about sentences, pictures and files"
+            " with nearsay.collection.label_source(collection, texts)."
+        )
     check_range(X)
     kept: np.ndarray = as_rows(X, name=name, width=n_columns).astype(np.float32)
     return kept

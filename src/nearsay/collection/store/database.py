@@ -88,6 +88,8 @@ class database_errors:
         if not isinstance(error, sqlite3.DatabaseError):
             return
         message = " ".join(str(error).split())[:300]
+        if "closed database" in message:
+            raise InputError(f"The collection {self._file.parent} is closed. Open it again.") from None
         if message == "interrupted":
             raise_interruption()
         if "full" in message:

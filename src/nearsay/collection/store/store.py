@@ -418,7 +418,7 @@ class Store(ReadableStore):
             except BaseException as error:
                 # After a failed sync it is unknown what is on the disk: files stay until it was read again.
                 if new_files and getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_IOERR_FSYNC":
-                    with suppress(StorageError):
+                    with suppress(StorageError, OSError):  # the first error counts
                         remove_garbage(self._database, self.folder)
                 raise
 

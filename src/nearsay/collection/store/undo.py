@@ -28,7 +28,8 @@ def event_to_undo(database: Database, number: int | None) -> Event:
         raise InputError("There is nothing to undo. To redo what was undone, name the event number of the undo.")
     event = read_event(database, number)
     if event is None:
-        raise InputError(f"There is no event {number!r}; see events() for the log.")
+        last = max((each.number for each in read_events(database, newest_first=True)), default=0)
+        raise InputError(f"There is no event {number!r}. The last is {last}; the history lists all.")
     if number in undone:
         by = undone[number]
         raise InputError(f"Event {number} is undone already, by event {by}. To redo it, undo event {by}.")

@@ -71,9 +71,9 @@ def to_review(
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
     """The current answer, its probability and its neighbors, for a person to accept or correct."""
-    names = ("id", "probability", "record", "node", "node_word", "node_probability", "wider", "novelty", "twin_of")
+    hedge = ("node", "node_word", "node_path", "node_probability", "wider")
     return {
-        **{name: getattr(answer, name) for name in names},
+        **{name: getattr(answer, name) for name in ("id", "probability", "record", *hedge, "novelty", "twin_of")},
         "label": label,
         "suggested": answer.label,
         "guesses": list(answer.probabilities.items())[:GUESSES],

@@ -84,6 +84,10 @@ def vectors_of(
 
 def _vector(served: ServedCollection, given: dict[str, Any]) -> np.ndarray:
     if "vector" in given:
+        n, expected = len(given["vector"]), served.collection.n_columns
+        if n != expected:
+            instead = "" if served.collection.table is None else " Send cells instead: a value for each column."
+            raise InputError(f"vector must have {expected:,} numbers; got {n:,}.{instead}")
         return checked_queries([given["vector"]], served.collection.n_columns)
     return served.vector_of({name: "" if value is None else str(value) for name, value in given["cells"].items()})
 

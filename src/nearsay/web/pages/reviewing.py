@@ -155,7 +155,8 @@ def _event(fields: dict[str, Any]) -> int:
 LINE = record(
     {
         "id": ID, "probability": nullable(PART), "record": PAST, "novelty": nullable(PART), "twin_of": NOTE,
-        "node": NODE["node"], "node_word": NOTE, "node_probability": nullable(PART), "wider": WIDER,
+        "node": NODE["node"], "node_word": NOTE, "node_path": NODE["node_path"],
+        "node_probability": nullable(PART), "wider": WIDER,
         "label": nullable(LABEL),
         "suggested": nullable(LABEL), "guesses": several({"type": "array", "items": {}}),
         "neighbors": several(NEIGHBOR), "state": NOTE, "text": NOTE, **SHOWN,

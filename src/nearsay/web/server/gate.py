@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearsay.web.access import ACCESS, NO_TOKEN, ROOT, AccessToken, Sessions
@@ -163,17 +163,17 @@ class Gate:
             scheme, bearer = "bearer", _password(bearer)
         if scheme.lower() == "bearer":
             scope[ACCESS] = self._sessions.of_token(bearer)
-            return PlainTextResponse("Wrong token.", 403) if scope[ACCESS] is None else None
+            return _no_access(scope, "Wrong token. ") if scope[ACCESS] is None else None
         scope[ACCESS] = self._of_cookie(self._sessions, headers)
         if scope[ACCESS] is None:
-            return PlainTextResponse("Open the address that nearsay serve printed: it holds a token.", 403)
+            return _no_access(scope)
         return None if self._same_site(scope, headers) else PlainTextResponse("Not from this page.", 403)
 
     @staticmethod
     def _exchanged(sessions: Sessions, scope: Scope, headers: Headers, given: dict[str, str]) -> Response:
         token = sessions.of_token(given.pop("token"))
         if token is None:
-            return PlainTextResponse("Wrong token.", 403)
+            return PlainTextResponse("Wrong token. Open the address that nearsay serve printed last.", 403)
         query = f"?{urlencode(given)}" if given else ""
         # Two slashes at the start would lead to another host.
         answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + query, 303)
@@ -220,6 +220,17 @@ class Gate:
             except ValueError:
                 return False
         return reads or fetched is not None
+
+
+def _no_access(scope: Scope, why: str = "") -> Response:
+    """What a person, or a program, can do without a token, or with a wrong one."""
+    path = scope["path"]
+    if why or path.endswith((".json", "/answers")):
+        message = (
+            f"{why}Send the token that nearsay serve printed, or one of its token file: Authorization: Bearer TOKEN"
+        )
+        return JSONResponse({"error": f"{message}."}, 403)
+    return PlainTextResponse("Open the address that nearsay serve printed: it holds a token.", 403)
 
 
 def _is_program(headers: Headers) -> bool:

@@ -95,7 +95,9 @@ function show(hedge) {
   headline.classList.toggle("unsure", !hedge.is_sure);
   const path = document.getElementById("path");
   if (!path) return;
-  const { cases = 0, right = 0, low = 0, high = 1 } = hedge.node_record ?? {};
+  // The record is that of the node, and belongs below no other words.
+  const isNode = !hedge.wider && hedge.node_path.length > 1;
+  const { cases = 0, right = 0, low = 0, high = 1 } = (isNode && hedge.node_record) || {};
   const [all, good] = [cases, right].map((n) => n.toLocaleString("en"));
   document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this (${Math.round(100 * low)} to ${Math.round(100 * high)} %).` : "";
   const at = hedge.wider ?? hedge;

@@ -98,15 +98,17 @@ class ToLabel(Suggestion):
 def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Collection[int] = ()) -> list[Mistake]:
     """Items whose label is not the most probable by all others, the clearest first; at most ``n``.
 
-    Rows whose label a person ``confirmed_again`` are left out.
+    Rows whose label a person ``confirmed_again`` are left out, and the only one of a class: no other has its label, so
+    the others cannot but contradict it, and the first items that somebody labels would all be mistakes.
     """
     state.check_labeled()
     rows, right = np.flatnonzero(state.voting.votes), np.array(sorted(confirmed_again), np.int64)
     truth, classes = state.voting.labels, state.voting.classes
+    alone = np.bincount(truth[rows], minlength=len(classes)) < 2
     parts: list[tuple[np.ndarray, ...]] = []
     for part, table, p in state.classifier.left_out_proba(rows):
         scores = LabelScores.from_probabilities(p, truth[rows[part]], classes)
-        doubted = np.flatnonzero((scores.margin < 0) & ~np.isin(rows[part], right))
+        doubted = np.flatnonzero((scores.margin < 0) & ~alone[truth[rows[part]]] & ~np.isin(rows[part], right))
         given, rival = scores.probability[doubted], p[doubted].max(axis=1, initial=0.0)
         n_others = np.count_nonzero(table.indices[doubted] >= 0, axis=1)
         shown = table.indices[doubted, :EVIDENCE_SHOWN], table.distances[doubted, :EVIDENCE_SHOWN]
