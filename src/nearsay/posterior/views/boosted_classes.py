@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from threadpoolctl import threadpool_limits
 
 from nearsay.core.arrays import evenly, row_blocks
-from nearsay.core.parallel import thread_count
 from nearsay.posterior.views.tree_growth import check_trees, leaves_of_trees
 
 # A small step a tree. Few leaves tell few columns from each other; of more rows trees may have more of them.
@@ -67,7 +66,9 @@ class BoostedClasses(ClassifierMixin, BaseEstimator):
             early_stopping=False,
             random_state=0,
         )
-        with threadpool_limits(thread_count(), "openmp"):
+        # Threads gain nothing at any number of rows taken here, and wait for each other in loops: where other programs
+        # use the cores, 90 rows took seconds on two.
+        with threadpool_limits(1, "openmp"):
             boosting.fit(X, np.argsort(self._met)[labels])
         trees = [tree.nodes for step in boosting._predictors for tree in step]
         self._roots = np.cumsum([0, *(len(nodes) for nodes in trees[:-1])])
