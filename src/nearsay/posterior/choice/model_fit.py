@@ -113,6 +113,11 @@ class FitOptions:
         return self.chooses and (is_auto(self.posterior) or isinstance(self.posterior, str | Posterior))
 
     @property
+    def tries_many(self) -> bool:
+        """Whether every posterior is tried, and many views."""
+        return is_auto_metric(self.metric)
+
+    @property
     def criterion(self) -> str:
         """What is chosen by."""
         return self.posterior.criterion if isinstance(self.posterior, Auto) else CRITERIA[0]
