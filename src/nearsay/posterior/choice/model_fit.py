@@ -293,7 +293,11 @@ class ModelFit:
             given = self.X, self.labels, self.n_classes, self.order, self.groups
             keep = self.options.keep_copies
             is_table = bool(self.options.blocks)
-            models += companion_models(*given, is_table=is_table, thorough=thorough, keep_copies=keep, steps=self.steps)
+            whitened = [view.transforms for view in views.values() if view.transform == WHITENED_BESIDE]
+            maps = whitened[0] if whitened and self.options.views is None and self.options.shards is None else None
+            models += companion_models(
+                *given, is_table=is_table, thorough=thorough, keep_copies=keep, steps=self.steps, maps=maps
+            )
         return models
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:
