@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.neighbors.by_class import float64_way
 from nearsay.neighbors.by_class.class_means import fill_means
+from nearsay.neighbors.by_class.float64_rows import _lowest
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.by_class.plan import MakePlan, Plan, SearchShape, plan
 from nearsay.search.exact import ExactSearch
@@ -237,3 +238,15 @@ def test_a_search_that_is_used_again_and_again_prepares_its_rows():
     for _ in range(4):
         rows.query(X[:20] + 0.1, 3, (1,))
     assert ways == ["scan", "scan", "scan", "products"]
+
+
+@pytest.mark.parametrize("spread", [3, 1000])  # with three numbers more are equal than there is room for
+@pytest.mark.parametrize(("n_numbers", "n"), [(5, 9), (40, 9), (300, 1), (300, 30), (1001, 64)])
+def test_the_lowest_numbers_of_each_line_are_those_that_sorting_gives(spread, n_numbers, n):
+    squares = np.random.default_rng(0).integers(0, spread, (20, n_numbers)).astype(np.float64)
+    squares[::3, ::2] = np.inf
+    squares[1] = np.inf
+    low, groups = _lowest(squares.copy(), n)
+    np.testing.assert_array_equal(low, np.sort(squares, axis=1)[:, :n])
+    for number in range(groups.shape[1]):
+        np.testing.assert_array_equal(groups[:, number], squares[:, number :: groups.shape[1]].min(axis=1))

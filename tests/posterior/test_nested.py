@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from nearsay.posterior.choice.k_curve import curves_of
+from nearsay.posterior.choice.model_fit import FitOptions
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.records import range_in_words, record_of
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.methods.named import POSTERIORS
-from nearsay.posterior.nested import NESTED_BELOW, NESTED_FOLDS, thirds
+from nearsay.posterior.nested import NESTED_BELOW, NESTED_BELOW_OF_MANY, NESTED_FOLDS, thirds
 
 
 def noise(n: int, seed: int, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -79,11 +80,28 @@ def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
     assert np.mean(said) < np.mean(fresh) + 0.05
 
 
-def test_many_rows_are_judged_as_before():
+def test_many_rows_are_judged_by_what_they_chose_and_nothing_is_fitted_again(monkeypatch):
     X, y = noise(NESTED_BELOW, 3)
-    clf = NeighborClassifier("auto", posterior="proportional").fit(X, y)
+    clf = NeighborClassifier().fit(X, y)
     assert clf.model_.nested is None
+    monkeypatch.setattr(FitOptions, "fit", None)
+    clf.explain(X[:1])
     assert clf.leave_one_out_proba().shape == (NESTED_BELOW, 3)
+
+
+@pytest.mark.parametrize("options", [{"metric": "auto"}, {"metric": "auto", "posterior": "proportional"}])
+def test_where_more_is_tried_more_rows_are_judged_by_choices_made_without_them(options):
+    assert NESTED_BELOW_OF_MANY > NESTED_BELOW
+    X, y = noise(NESTED_BELOW, 3)
+    assert NeighborClassifier(**options).fit(X, y).model_.nested is not None
+    X, y = noise(NESTED_BELOW_OF_MANY, 3)
+    assert NeighborClassifier(5, metric="auto", posterior="proportional").fit(X, y).model_.nested is None
+
+
+def test_fused_groups_are_judged_by_choices_made_without_the_case_while_rows_are_few():
+    X, y = noise(NESTED_BELOW, 3)
+    fused = FusedClassifier({"first": slice(0, 3), "second": slice(3, None)}, NeighborClassifier(5)).fit(X, y)
+    assert fused.model_.nested is not None
 
 
 def test_a_k_is_the_best_by_the_cases_of_other_folds():

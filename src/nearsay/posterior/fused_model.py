@@ -165,6 +165,11 @@ class FusedOptions:
         options = self.of_each
         return is_auto(options.posterior) or is_auto_metric(options.metric) or is_auto(options.n_neighbors)
 
+    @property
+    def tries_many(self) -> bool:
+        """Past cases choose among distances and groups, and how these are put together."""
+        return True
+
     def in_memory(self) -> FusedOptions:
         """The same: rows are in memory."""
         return self

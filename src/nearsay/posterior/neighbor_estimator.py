@@ -300,10 +300,10 @@ class NeighborEstimator(ModelEstimator):
         is taken out of them: exactly what a fit without it would say. Weights
         ("weighted", "pooled", a posterior of yours) are learned again without
         each tenth of the cases. What stays is that the row is a neighbor of
-        others. Where "auto" chose the posterior or the metric among fewer than
-        2,000 rows, everything is chosen and learned again
-        without each third of the rows; with more rows, the choice was made
-        with the row among the cases. A row of weight 0 is answered as a query
+        others. Where "auto" chose the posterior among fewer than 500 rows,
+        or the metric among fewer than 2,000, everything is chosen and learned
+        again without each third of the rows; with more rows, the choice was
+        made with the row among the cases. A row of weight 0 is answered as a query
         is.
         """
         return self._left_out_proba()

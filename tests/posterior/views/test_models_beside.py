@@ -11,7 +11,10 @@ from sklearn.naive_bayes import GaussianNB
 
 import nearsay as ns
 from nearsay.errors import InputError
-from nearsay.posterior.views.model_beside import ModelBeside
+from nearsay.posterior.choice import model_fit
+from nearsay.posterior.views.linear_classes import LinearClasses
+from nearsay.posterior.views.model_beside import ModelBeside, companion_models
+from nearsay.posterior.views.row_transforms import WHITENED_BESIDE, LearnedTransforms
 from tests.saving import saved_and_opened
 
 X, y = load_iris(return_X_y=True)
@@ -103,3 +106,45 @@ def test_evidence_says_what_every_model_says_and_whose_votes_the_forest_counts()
 
 def test_plain_votes_have_no_models_to_show():
     assert ns.NeighborClassifier(3, posterior="proportional").fit(X, y).explain(X[:1])[0].models is None
+
+
+@pytest.mark.parametrize(("wild", "is_shared"), [(0.0, True), (1e6, False)])
+def test_a_line_is_learned_in_the_directions_of_a_view_unless_a_number_is_drawn_in(wild, is_shared, monkeypatch):
+    random = np.random.default_rng(0)
+    y = np.arange(150) % 3
+    X = random.normal(size=(150, 60)) + y[:, None] * (np.arange(60) % 5 == 0)
+    X[7, 3] += wild
+    order = random.permutation(150)
+    monkeypatch.setattr(LinearClasses, "most_directions", 12)
+    monkeypatch.setattr(LearnedTransforms, "most_columns", 12)
+    maps = LearnedTransforms([WHITENED_BESIDE], X, y, order)
+    alone, beside = (
+        ModelBeside(LinearClasses(), np.arange(3), keeps_copies=True).fit(X, y, y, order=order, maps=each)
+        for each in (None, maps)
+    )
+    for number, line in enumerate([beside.model_, *beside.copies_]):
+        basis = maps.basis(number - 1 if number else None)
+        assert (line._basis is basis) == is_shared
+        assert line._basis.shape == (60, 12)
+    assert not np.allclose(maps.basis(), maps.basis(0))  # rows are few for their columns
+    np.testing.assert_allclose(beside.past_, alone.past_, atol=1e-4)
+    np.testing.assert_allclose(beside.log_proba(X), alone.log_proba(X), atol=1e-4)
+
+
+def test_a_classifier_finds_the_directions_of_a_line_and_of_a_whitened_view_once(monkeypatch):
+    random = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = random.normal(size=(120, 60)) + y[:, None] * (np.arange(60) % 5 == 0)
+    monkeypatch.setattr(LinearClasses, "most_directions", 12)
+    monkeypatch.setattr(LearnedTransforms, "most_columns", 12)
+    made = []
+
+    def kept(*given, maps, **settings):
+        models = companion_models(*given, maps=maps, **settings)
+        made.extend((maps, model.model_) for model in models if isinstance(model.model_, LinearClasses))
+        return models
+
+    monkeypatch.setattr(model_fit, "companion_models", kept)
+    ns.NeighborClassifier().fit(X, y)
+    [(maps, line)] = made
+    assert line._basis is maps.basis()

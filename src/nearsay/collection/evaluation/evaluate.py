@@ -35,7 +35,7 @@ def evaluate(
     collection : LiveCollection
     holdout : optional
         None
-            Every item that votes is answered by all others: where there are fewer than 2,000, with settings that were
+            Every item that votes is answered by all others: where there are fewer than 500, with settings that were
             chosen and learned without it, otherwise with what is learned.
         a share such as 0.2
             This share of every class is answered by the rest, after learning again from it, in memory.

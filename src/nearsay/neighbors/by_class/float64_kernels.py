@@ -22,10 +22,11 @@ def lowest_of_lines(squares, n, size, groups, low):  # type: ignore[no-untyped-d
     """Write the n lowest numbers of each line, and some more, to ``low``; +inf fills up.
 
     ``groups`` become the lowest of every ``size`` numbers, which lie as many places apart as there are groups. The n-th
-    lowest of them is no lower than n numbers. Gives the lines in which more are no higher than there is room for.
+    lowest of them is no lower than n numbers. Gives the lines in which more are no higher than there is room for, and
+    how many places are filled in the fullest line.
     """
-    n_groups, n_rows, last = groups.shape[1], squares.shape[1], low.shape[1] - 1
-    scratch, crowded = np.empty(n_groups), np.zeros(squares.shape[0], np.bool_)
+    n_groups, n_rows, room, widest = groups.shape[1], squares.shape[1], low.shape[1], 0
+    scratch, kept, crowded = np.empty(n_groups), np.empty(n_rows), np.zeros(squares.shape[0], np.bool_)
     for q in range(squares.shape[0]):
         line, lowest = squares[q], groups[q]
         for g in range(n_groups):
@@ -38,12 +39,14 @@ def lowest_of_lines(squares, n, size, groups, low):  # type: ignore[no-untyped-d
         limit, count = kth_smallest(scratch, n), 0
         for r in range(n_rows):
             # Written in any case, and counted if it is to stay: a branch would often be guessed wrong.
-            square = line[r]
-            low[q, count] = square
-            count = min(count + (1 if square <= limit else 0), last)
+            kept[count] = line[r]
+            count += line[r] <= limit
+        crowded[q] = count > room
+        count = min(count, room)
+        low[q, :count] = kept[:count]
         low[q, count:] = np.inf
-        crowded[q] = count == last
-    return crowded
+        widest = max(widest, count)
+    return crowded, widest
 
 
 @compiled

@@ -121,8 +121,9 @@ def _lowest(squares: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         return np.sort(squares, axis=1), squares
     size = max(1, squares.shape[1] // (2 * n))
     groups, low = np.empty((len(squares), squares.shape[1] // size)), np.empty((len(squares), 2 * n + 16))
-    crowded = np.flatnonzero(lowest_of_lines(squares, n, size, groups, low))
+    is_crowded, widest = lowest_of_lines(squares, n, size, groups, low)
+    crowded = np.flatnonzero(is_crowded)
     low[crowded, :n] = np.partition(squares[crowded], n - 1, axis=1)[:, :n]
     low[crowded, n:] = np.inf
-    low.sort(axis=1)
+    low[:, :widest].sort(axis=1)  # what lies behind is infinite
     return low[:, :n], groups

@@ -113,6 +113,11 @@ class FitOptions:
         return self.chooses and (is_auto(self.posterior) or isinstance(self.posterior, str | Posterior))
 
     @property
+    def tries_many(self) -> bool:
+        """Whether every posterior is tried, and many views."""
+        return is_auto_metric(self.metric)
+
+    @property
     def criterion(self) -> str:
         """What is chosen by."""
         return self.posterior.criterion if isinstance(self.posterior, Auto) else CRITERIA[0]
@@ -288,7 +293,11 @@ class ModelFit:
             given = self.X, self.labels, self.n_classes, self.order, self.groups
             keep = self.options.keep_copies
             is_table = bool(self.options.blocks)
-            models += companion_models(*given, is_table=is_table, thorough=thorough, keep_copies=keep, steps=self.steps)
+            whitened = [view.transforms for view in views.values() if view.transform == WHITENED_BESIDE]
+            maps = whitened[0] if whitened and self.options.views is None and self.options.shards is None else None
+            models += companion_models(
+                *given, is_table=is_table, thorough=thorough, keep_copies=keep, steps=self.steps, maps=maps
+            )
         return models
 
     def _of_one_scale(self, views: ViewsByKey) -> ViewsByKey:

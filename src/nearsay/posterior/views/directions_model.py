@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.posterior.views.principal_directions import DirectionsWithout, along_in_blocks
-from nearsay.posterior.views.row_transforms import BLOCK_BYTES, LinearMap, shares_directions
+from nearsay.posterior.views.row_transforms import BLOCK_BYTES, LearnedTransforms, LinearMap, shares_directions
 from nearsay.search.shards import ShardedRows
 
 
@@ -30,9 +30,11 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
         self._fit(X, y)
         return self
 
-    def fit_and_map(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same; gives the rows in their ``columns``, and ``mapped``."""
-        columns, mapped = self._fit(X, y)
+    def fit_and_map(
+        self, X: np.ndarray, y: np.ndarray, basis: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same; gives the rows in their ``columns``, and ``mapped``. ``basis`` is a view's, if known."""
+        columns, mapped = self._fit(X, y, basis)
         if len(columns) < len(X):
             columns = self.columns(X)
             mapped = self.along(columns)
@@ -75,12 +77,16 @@ class DirectionsModel(ClassifierMixin, BaseEstimator):
         other._basis = basis
         return other
 
+    def takes(self, basis: np.ndarray) -> bool:
+        """Whether it was learned in these directions."""
+        return self._basis is basis
+
     @property
     def n_directions(self) -> int:
         """How many directions it is learned in."""
         return self._basis.shape[1]
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _fit(self, X: np.ndarray, y: np.ndarray, basis: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Learn, and give the rows that were learned from, in their ``columns`` and ``mapped``."""
         raise NotImplementedError
 
@@ -90,13 +96,25 @@ class FoldsOfDirections:
 
     Scales are those of all rows, and so are directions where rows are many: they know no labels. Where rows are few
     for their columns, a fold would bend the directions toward itself, and each is left out of them too.
+
+    ``maps`` are those of a view of the same rows, columns and folds, whose directions serve a model that takes as many.
     """
 
-    def __init__(self, model: DirectionsModel, X: Any, y: np.ndarray, rows: np.ndarray, fold: np.ndarray) -> None:
+    def __init__(
+        self,
+        model: DirectionsModel,
+        X: Any,
+        y: np.ndarray,
+        rows: np.ndarray,
+        fold: np.ndarray,
+        maps: LearnedTransforms | None = None,
+    ) -> None:
         self._X, self._y, self._fold, self._rows = X, y, fold, rows
         self.model: DirectionsModel = clone(model)
         some = taken(X, self._rows)
-        columns, mapped = self.model.fit_and_map(some, y[self._rows])
+        basis = None if maps is None else maps.basis()
+        columns, mapped = self.model.fit_and_map(some, y[self._rows], basis)
+        self._maps = maps if basis is not None and self.model.takes(basis) else None
         n_columns = self.model.n_columns
         self._mapped: np.ndarray | None = None
         self._directions: DirectionsWithout | None = None
@@ -113,7 +131,10 @@ class FoldsOfDirections:
             mapped = self.model.mapped(taken(self._X, rows)) if self._mapped is None else self._mapped[rows]
             return self.model.of_other_rows(mapped, self._y[rows])
         left_out = self._fold[self._rows] == number
-        other = self.model.with_directions(self._directions.without(left_out, self.model.n_directions))
+        basis = None if self._maps is None else self._maps.basis(number)
+        if basis is None:
+            basis = self._directions.without(left_out, self.model.n_directions)
+        other = self.model.with_directions(basis)
         return other.of_other_rows(other.along(self._columns[~left_out]), self._y[self._rows[~left_out]])
 
     def mapped(self, model: DirectionsModel, rows: np.ndarray) -> np.ndarray:

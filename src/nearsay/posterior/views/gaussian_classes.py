@@ -43,7 +43,7 @@ class GaussianClasses(DirectionsModel):
     def __init__(self, *, scores: bool = False) -> None:
         self.scores = scores
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _fit(self, X: np.ndarray, y: np.ndarray, basis: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         self.classes_, labels = np.unique(y, return_inverse=True)
         n_answers = len(labels) * len(self.classes_)
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)

@@ -46,18 +46,27 @@ class LinearClasses(DirectionsModel):
         self.ridge = ridge
         self.most_products = most_products
 
-    def _fit(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _fit(self, X: np.ndarray, y: np.ndarray, basis: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """From as many rows as there is time for."""
         self.classes_, met, labels = _classes_as_met(y)
         some = self._evenly(X.shape[1], len(labels))
         X, labels = X[some], labels[some]
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
         columns = self.columns(X)
-        with one_blas_thread():
-            self._basis = principal_directions(columns - columns.mean(axis=0), self.most_directions)
+        # A view has them of the same columns, but that none is drawn in.
+        if basis is not None and self._has_made(basis, columns, n_rows=len(y)):
+            self._basis = basis
+        else:
+            with one_blas_thread():
+                self._basis = principal_directions(columns - columns.mean(axis=0), self.most_directions)
         mapped = along_in_blocks(columns, self._basis)
         self._learn(mapped, labels, met)
         return columns, mapped
+
+    def _has_made(self, basis: np.ndarray, columns: np.ndarray, n_rows: int) -> bool:
+        """Whether these columns of so many rows have these principal directions, where a view has learned them."""
+        fit = len(basis) == columns.shape[1] > self.most_directions >= basis.shape[1] and len(columns) == n_rows
+        return fit and bool(np.abs(columns).max(initial=0.0) < self._farthest)
 
     def of_other_rows(self, mapped: np.ndarray, y: np.ndarray) -> Self:
         """With the same ridge, too."""

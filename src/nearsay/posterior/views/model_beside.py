@@ -29,7 +29,7 @@ from nearsay.posterior.views.directions_model import DirectionsModel, FoldsOfDir
 from nearsay.posterior.views.forest import FOREST_SPREAD, SMALLEST_SPLITS, ForestClasses
 from nearsay.posterior.views.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.posterior.views.linear_classes import LinearClasses
-from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, folds_to_learn
+from nearsay.posterior.views.row_transforms import ROWS_TO_LEARN_FROM, LearnedTransforms, folds_to_learn
 from nearsay.search.shards import ShardedRows
 
 # Some models give a class nothing at all; this share of every answer is spread evenly, so that logs stay finite.
@@ -107,6 +107,7 @@ class ModelBeside:
         *,
         order: np.ndarray | None = None,
         groups: np.ndarray | None = None,
+        maps: LearnedTransforms | None = None,
     ) -> ModelBeside:
         """Fit a clone to all rows, and others to four fifths of them; or take the model as it is.
 
@@ -116,6 +117,7 @@ class ModelBeside:
         sample_weight : (n_rows,), optional, how much each row counts; a model that is fitted here must take it.
         order : (n_rows,) row numbers, in the order in which rows are dealt into folds, and teach; theirs by default.
         groups : (n_rows,) int, optional, rows of one group are in one fold.
+        maps : of a view of the same rows and folds, optional; a line is learned in its directions.
         """
         if held_out is not None:
             self.model_ = self.model
@@ -123,7 +125,7 @@ class ModelBeside:
             self.past_ = self._logs(_check_held_out(held_out, (len(labels), len(self.classes)))).astype(np.float32)
             return self
         self._check_weights(sample_weight)
-        self._learn(X, y, labels, np.arange(len(labels)) if order is None else order, sample_weight, groups)
+        self._learn(X, y, labels, np.arange(len(labels)) if order is None else order, sample_weight, groups, maps)
         return self
 
     def _learn(
@@ -134,6 +136,7 @@ class ModelBeside:
         order: np.ndarray,
         sample_weight: np.ndarray | None,
         groups: np.ndarray | None,
+        maps: LearnedTransforms | None,
     ) -> None:
         """Fit the model and, without each fold, its copies; past cases in memory are asked at once."""
         fold = folds_to_learn(order, labels, groups)
@@ -149,7 +152,7 @@ class ModelBeside:
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
             return clone(model).fit(taken(X, rows), y[rows], **weights)
 
-        folds = FoldsOfDirections(self.model, X, y, self.rows_, fold) if is_ours else None
+        folds = FoldsOfDirections(self.model, X, y, self.rows_, fold, maps) if is_ours else None
         self.model_ = fitted(self.model, order) if folds is None else folds.model
 
         def without_fold(number: int, rest: np.ndarray) -> Any:
@@ -243,6 +246,7 @@ class ForestBeside(ModelBeside):
         order: np.ndarray,
         sample_weight: np.ndarray | None,
         groups: np.ndarray | None,
+        maps: LearnedTransforms | None,
     ) -> None:
         """Grow the trees from all rows, or as many as are drawn; each tree from whole groups."""
         self.rows_ = self._drawn(order)
@@ -288,12 +292,13 @@ def companion_models(
     thorough: bool = False,
     keep_copies: bool = False,
     steps: Steps | None = None,
+    maps: LearnedTransforms | None = None,
 ) -> list[ModelBeside]:
     """Classes as Gaussians of the columns and of their normal scores, a line, boosted trees for a table, and a forest.
 
     ``is_table`` tells that the columns are those of a table with words or gaps. No models where rows are very few, or
     rows × classes too many. ``thorough`` takes more time for the line and the forest, and ``keep_copies`` keeps those
-    that were fitted without each fold. ``steps`` measures each.
+    that were fitted without each fold. ``steps`` measures each. ``maps`` are those of a view of X, in order and groups.
     """
     if len(X) < FEWEST_ROWS or len(X) * n_classes > MOST_ANSWERS:
         return []
@@ -308,7 +313,7 @@ def companion_models(
         kind = ForestBeside if isinstance(model, ForestClasses) else ModelBeside
         beside = kind(model, classes, name, keeps_copies=keep_copies)
         with (steps or Steps()).step(name):
-            models.append(beside.fit(X, labels, labels, order=order, groups=groups))
+            models.append(beside.fit(X, labels, labels, order=order, groups=groups, maps=maps))
     return models
 
 

@@ -351,6 +351,10 @@ class LearnedTransforms:
         with one_blas_thread():
             return [without.without(fold == number, self.most_columns) for number in range(self.fold.max() + 1)]
 
+    def basis(self, without: int | None = None) -> np.ndarray | None:
+        """The principal directions in which maps are learned, of all rows or of those without a fold, if they are."""
+        return self._directions.basis if without is None or self._bases is None else self._bases[without]
+
     @property
     def _teachers(self) -> np.ndarray:
         return np.asarray(self.X[self.order[_even(len(self.order))]], np.float64)
