@@ -25,11 +25,11 @@ class Steps:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Measure what is done inside."""
+    def step(self, name: str, *, is_part: bool = False) -> Iterator[None]:
+        """Measure what is done inside; of a part of a step no line is printed."""
         start = perf_counter()
         yield
         taken = perf_counter() - start
         self.seconds[name] = self.seconds.get(name, 0.0) + taken
-        if self.shown:
+        if self.shown and not is_part:
             print(printable(f"{self.doing}: {name}, {taken:.2f} s"), file=sys.stderr, flush=True)

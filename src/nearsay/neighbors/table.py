@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.core.arrays import check_row_numbers
 from nearsay.errors import InputError
+from nearsay.neighbors.class_candidates import Candidates
 from nearsay.neighbors.class_order import NearestClasses, joined_classes
 
 
@@ -30,6 +31,9 @@ class NeighborTable:
         The same in further views of the rows, for a posterior that uses several.
     model_log_p : (n_queries, n_classes, n_models), optional
         Log probabilities of companion models, which are pooled with the neighbors.
+    candidates : Candidates, optional
+        In past cases of very many classes, the few that all views and models tell of: classes are then numbered by
+        their places among them.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
     >>> table.first(2).indices
@@ -41,6 +45,7 @@ class NeighborTable:
     classes: NearestClasses | None = field(default=None, repr=False)
     further: tuple[NearestClasses, ...] = field(default=(), repr=False)
     model_log_p: np.ndarray | None = field(default=None, repr=False)
+    candidates: Candidates | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_array("indices", self.indices, "iu", "whole numbers")
@@ -107,6 +112,7 @@ class NeighborTable:
             None if self.classes is None else self.classes[lines],
             tuple(view[lines] for view in self.further),
             None if self.model_log_p is None else self.model_log_p[lines],
+            None if self.candidates is None else self.candidates[lines],
         )
 
 

@@ -25,12 +25,14 @@ from nearsay.posterior.evidence.model_answers import model_answers
 from nearsay.posterior.evidence.records import Records, records_of_answers
 from nearsay.posterior.methods.named import name_of
 from nearsay.posterior.methods.pooled import Pooled
-from nearsay.posterior.past_cases import lines_of, put_in, rows_not_judged
+from nearsay.posterior.past_cases import MANY_CLASSES, lines_of, put_in, rows_not_judged
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.row_weights import GivenRows, RowWeights, TrainingRows
 from nearsay.posterior.votes import lift, neighbor_labels, winners
 from nearsay.search.gpu.results import brought
 
+# Of very many classes so many pairs of a query and a class are held at once, for each view and model.
+PAIRS_AT_ONCE = 1 << 19
 # So many of the forest's neighbors are shown, or as many as are shown otherwise.
 FEWEST_OF_FOREST = 5
 
@@ -110,6 +112,26 @@ class FittedModel:
         for part, p_part, _ in self.by_block(table):
             p[part] = p_part
         return p
+
+    def proba_of(self, X: Any) -> np.ndarray:
+        """The same for queries that were checked, with the neighbors of some at a time where classes are very many."""
+        p = np.empty((len(X), len(self.classes)))
+        for part in self._queries_at_once(len(X)):
+            p[part] = self.proba(self.query(X[part]))
+        return p
+
+    def best_of(self, X: Any) -> np.ndarray:
+        """The winning class numbers (n_queries,) of queries that were checked."""
+        winner = np.empty(len(X), np.int64)
+        for part in self._queries_at_once(len(X)):
+            winner[part] = self.best(self.query(X[part]))
+        return winner
+
+    def _queries_at_once(self, n_queries: int) -> Iterator[slice]:
+        """Blocks of queries: all of them, unless the tables of all classes would be larger than the answers."""
+        if len(self.classes) <= MANY_CLASSES or not self.views.in_blocks:
+            return iter([slice(0, n_queries)])
+        return row_blocks(n_queries, size=max(1, PAIRS_AT_ONCE // len(self.classes)))
 
     def best(self, table: NeighborTable) -> np.ndarray:
         """The winning class numbers (n_queries,)."""

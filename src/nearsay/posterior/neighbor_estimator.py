@@ -202,8 +202,8 @@ class NeighborEstimator(ModelEstimator):
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
-        table = self._query(X)
-        return self._names(self.model_.best(table))
+        X = self.check_queries(X)
+        return self._names(self.model_.best_of(X))
 
     @in_jobs
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -212,8 +212,8 @@ class NeighborEstimator(ModelEstimator):
         The largest of a row is always the one that ``predict`` names: among
         equals, the winner by ``tie_break`` stands one rounding step higher.
         """
-        table = self._query(X)
-        return self.model_.proba(table)
+        X = self.check_queries(X)
+        return self.model_.proba_of(X)
 
     @in_jobs
     def explain(self, X: Any) -> EvidenceList[Evidence]:

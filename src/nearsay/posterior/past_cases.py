@@ -36,6 +36,8 @@ FEWEST = 2000
 # And a class that is listed, and learned from, takes about as long as looking at so many rows. So with many classes
 # fewer rows are judged in any collection: as many as are listed in one view in the time of one and a half searches.
 ROWS_A_CLASS = 200
+# Of more classes than so many, a past case keeps the likely ones, and a few that stand for all others.
+MANY_CLASSES = 512
 SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
@@ -240,7 +242,8 @@ class PastCases:
             if len(rows) < len(kept[1]):
                 return self.search.leave_one_out(k, members, rows)
         table = self.search.leave_one_out(k, members, rows)
-        if len(rows) and (np.diff(rows) > 0).all() and _bytes_of(table) <= KEPT_BYTES:
+        few = self.search.n_classes <= MANY_CLASSES  # of more, blocks are asked for once each
+        if few and len(rows) and (np.diff(rows) > 0).all() and _bytes_of(table) <= KEPT_BYTES:
             self._by_number = table, rows
         return table
 

@@ -24,6 +24,7 @@ from nearsay.posterior.methods.pool.log_linear import (
     likeliest,
     log_evidence,
 )
+from nearsay.posterior.methods.pool.pooled_features import softmax
 from nearsay.posterior.methods.pooled import Pooled
 from tests.labeled import labeled_rows, queries_for
 from tests.reference import fusion as reference_fusion
@@ -244,7 +245,8 @@ def test_one_score_stands_for_all_classes_that_are_not_listed():
     pool = Pooled(members=(1, 2)).fit(labeled.leave_one_out(3, (1, 2)), y, 150)
     table = labeled.query(rng.integers(0, 4, size=(40, 3)) + 0.5, 3, (1, 2))
     assert table.classes.numbers.shape[1] < 150
-    dense = pool._softmax(pool._features([table], slice(None)))
+    scores = -(pool._features([table], slice(None)) @ pool._all_weights)
+    dense = softmax(scores, None, pool.model_failure_, 150)
     np.testing.assert_allclose(pool.proba(table), dense, rtol=1e-10)
 
 

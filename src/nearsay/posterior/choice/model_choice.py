@@ -25,6 +25,7 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS, Posterior
 from nearsay.posterior.choice.choices import CandidateScore, Choices, MemberSummary, PoolSummary, merits
 from nearsay.posterior.choice.k_curve import DIGITS
+from nearsay.posterior.choice.many_classes import candidate_tables
 from nearsay.posterior.methods.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.methods.named import CRITERIA, POSTERIORS
 from nearsay.posterior.methods.pool.pool_members import PoolMembers
@@ -80,6 +81,7 @@ class Chooser:
     models : of ModelBeside, models that may be pooled with the neighbors.
     criterion : "log_posterior" or "accuracy"
     weights : how much each row of the collection counts as a case.
+    of_candidates : whether pools are judged by few of very many classes; other posteriors then read no classes.
     most_members : means of more members of a class are not asked for, where there are means of fewer; None for all.
     steps : where models were measured, and views will be.
     """
@@ -95,6 +97,7 @@ class Chooser:
     models: Sequence[ModelBeside] = ()
     criterion: str = CRITERIA[0]
     weights: RowWeights | None = None
+    of_candidates: bool = False
     most_members: int | None = None
     steps: Steps = field(default_factory=Steps)
 
@@ -107,11 +110,18 @@ class Chooser:
         if members and self.most_members is not None:
             members = tuple(number for number in members if number <= max(self.most_members, members[0]))
         # Votes are counted in plain views only.
-        self._all = {}
-        for key, view in views.items():
-            with self.steps.step(self._view_name(key)):
-                self._all[key] = view.past_cases(1 if view.knows_labels else max(ks), members, self.rows)
-        self._all_log_proba = [model.past_cases(self.rows) for model in models]
+        n_neighbors = {key: 1 if view.knows_labels else max(ks) for key, view in views.items()}
+        if self.of_candidates and members:
+            named = {self._view_name(key): (view, n_neighbors[key]) for key, view in views.items()}
+            given = self.rows, labels, self.n_classes, members, self.steps
+            tables, self._all_log_proba = candidate_tables(named, models, *given)
+            self._all = dict(zip(views, tables, strict=True))
+        else:
+            self._all = {}
+            for key, view in views.items():
+                with self.steps.step(self._view_name(key)):
+                    self._all[key] = view.past_cases(n_neighbors[key], members, self.rows)
+            self._all_log_proba = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
         self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
         self._log_proba = self._all_log_proba if everyone else [each[judged] for each in self._all_log_proba]
@@ -217,8 +227,8 @@ class Chooser:
         return with_further([self._all[key] for key in candidate.views], log_proba)
 
     def fitted(self, candidate: ModelCandidate) -> Posterior | None:
-        """The posterior of a candidate, where it was fitted to all rows; None otherwise."""
-        return self._pools.get(self._plain(candidate)) if self._everyone else None
+        """The posterior of a candidate, where it was fitted to all rows, or all that are kept; None otherwise."""
+        return self._pools.get(self._plain(candidate)) if self._everyone or self.of_candidates else None
 
     def report(self) -> Choices:
         """Everything tried so far."""
@@ -353,8 +363,9 @@ class Chooser:
         """The log probability given to the truth of each case, and whether it won; none where a case has no others."""
         log_p, right = np.empty((2, len(self.rows)))
         n_judged = 0
+        few = tables[0].candidates if isinstance(self.posteriors[candidate.posterior](), Pooled) else None
         for lines, p in self._answers_left_out(candidate, tables, shown):
-            truth = self.labels[self.rows[lines]]
+            truth = self.labels[self.rows[lines]] if few is None else few.truth[lines]
             log_p[lines] = np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING))
             # Classes that are equally probable share the case: names of classes make no difference.
             most = p >= p.max(axis=1, keepdims=True) * (1 - SAME)

@@ -36,7 +36,7 @@ from nearsay.posterior.evidence.novelty import Novelty
 from nearsay.posterior.methods.named import CRITERIA, Auto, as_posterior, is_auto
 from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.model import FittedModel
-from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged
+from nearsay.posterior.past_cases import MANY_CLASSES, MAX_PAST_CASES, PastCases, possible_members, rows_judged
 from nearsay.posterior.priors import Priors, PriorsLike
 from nearsay.posterior.row_weights import TrainingRows
 from nearsay.posterior.views.feature_group import View
@@ -169,9 +169,10 @@ class ModelFit:
         self.options = options
         self.X, self.labels, self.classes = given.X, given.labels, given.classes
         self.weights, self.groups, self.beside_proba = given.weights, given.groups, given.beside_proba
-        self.n_rows, self.n_classes = len(self.labels), len(self.classes)
         self.steps = Steps("NeighborClassifier", shown=options.verbose)
-        every = is_auto_metric(options.metric)
+        self.n_rows, self.n_classes = len(self.labels), len(self.classes)
+        # Posteriors that read the order of all classes take long where these are very many.
+        every = is_auto_metric(options.metric) and self.n_classes <= MANY_CLASSES
         self.posteriors = posteriors_to_try(
             options.posterior, every=every, weights=self.weights, row_groups=self.groups
         )
@@ -207,7 +208,7 @@ class ModelFit:
         members = possible_members(posterior.members, self.labels)
         k, k_curve, rows_by_k = candidate.n_neighbors, None, {}
         table, rows = None, None
-        if posterior.needs_past_cases:
+        if posterior.needs_past_cases and fitted is None:
             table, rows = past.judged(max(k, 1), members, every_row=not posterior.takes_rows)
         if is_auto(options.n_neighbors) and not options.chooses:
             k_curve, best = self._k_curve(posterior, past, table, rows, k)
@@ -234,6 +235,13 @@ class ModelFit:
             choices=choices,
             summary=self.summary,
         )
+
+    @property
+    def of_candidates(self) -> bool:
+        """Whether past cases keep few of very many classes: where no posterior but pools reads any."""
+        reads_all = [make for make in self.posteriors.values() if make().members is not None]
+        in_memory = self.options.make_view is None and self.options.shards is None and self.options.views is None
+        return in_memory and self.n_classes > MANY_CLASSES and all(isinstance(make(), Pooled) for make in reads_all)
 
     def _content_order(self) -> np.ndarray:
         """The order in which rows are dealt into folds, drawn, and teach."""
@@ -316,6 +324,7 @@ class ModelFit:
             rows=few,
             weights=self.weights,
             most_members=MEMBERS_TO_SCALE_BY,
+            of_candidates=self.of_candidates,
         )
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
@@ -345,11 +354,15 @@ class ModelFit:
             criterion=self.options.criterion,
             weights=self.weights,
             steps=self.steps,
+            of_candidates=self.of_candidates,
         )
         with self.steps.step("choosing"):
             candidate = chooser.choose_one_group()
         past = self._past_cases([views[key] for key in candidate.views], [models[n] for n in candidate.models])
-        past.keep(chooser.table(candidate), rows)
+        if self.of_candidates:
+            past.n_views = len(views)  # the same rows are judged when they are asked again
+        else:
+            past.keep(chooser.table(candidate), rows)
         self.summary = chooser.summary(candidate)
         return candidate, chooser.report(), chooser.fitted(candidate), past
 

@@ -241,7 +241,7 @@ def left_out_folds(
     """
     some = evenly(len(rows), MOST_CASES)
     if fusion.posterior.members is None:  # classes that are not read are not copied
-        tables = [replace(table, classes=None, further=()) for table in tables]
+        tables = [replace(table, classes=None, further=(), candidates=None) for table in tables]
     for others, fold in splits(labels[rows[some]], groups=fusion.posterior.groups_of(rows[some])):
         rest, lines = some[others], some[fold]
         if len(rest):

@@ -45,12 +45,15 @@ from nearsay.posterior.methods.pool.log_linear import (
 )
 from nearsay.posterior.methods.pool.pool_members import PoolMembers, TaughtFold, members_that_pay
 from nearsay.posterior.methods.pool.pooled_features import (
+    FLOOR,
     class_views,
     far_by_size,
     from_nearest,
     is_known,
     n_models,
+    proba_of_listed,
     shared_members,
+    softmax,
     usual_distance,
     usual_gaps,
     usual_size,
@@ -62,9 +65,6 @@ from nearsay.posterior.row_weights import relative_weights
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
 MOST_CASES = 20_000
 CASES_BYTES = 256 << 20
-
-# Added to every distance, as a share of the usual one: a duplicate is near, not infinitely near.
-FLOOR = 0.3
 
 # With nothing to learn from, halving a distance doubles the odds.
 UNTAUGHT = 1.0
@@ -342,14 +342,16 @@ class Pooled(Posterior):
         A size only scales the odds of its class, so the others' shares keep their proportions.
         """
         truth, (sizes, worth) = self.labels_[rows], self._sizes()
+        some = tables[0].candidates
+        place = truth if some is None else some.truth
         case = 1 if self.weights is None else self.weights.values[rows]
         without = far_by_size(sizes[truth] - 1, worth[truth] - case, usual_size(sizes, worth))
         farther = without - self._far_by_size[truth]
         odds = np.where(is_known(class_views(tables), tables[0].model_log_p), np.exp(-self.size_weight_ * farther), 1.0)
         even, cases = self.model_failure_ / self.n_classes_, np.arange(len(p))
         p = p - even
-        share = p[cases, truth] / (1 - self.model_failure_)
-        p[cases, truth] *= odds
+        share = p[cases, place] / (1 - self.model_failure_)
+        p[cases, place] *= odds
         p /= (1 + share * (odds - 1))[:, None]
         p += even
         return p
@@ -359,16 +361,22 @@ class Pooled(Posterior):
         return self.proba_groups([table])
 
     def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
-        """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
-        views = class_views(tables)
+        """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order.
+
+        Of past cases with candidates those of each candidate, (n_cases, n_candidates).
+        """
+        views, some = class_views(tables), tables[0].candidates
         on_gpu = self.proba_on_gpu(tables[0]) if len(tables) == 1 else None
         if on_gpu is not None:
             return np.asarray(on_gpu.cpu().numpy())
-        if len(views) == 1 and tables[0].model_log_p is None and views[0].numbers.shape[1] < self.n_classes_:
+        lists_few = some is None and views[0].numbers.shape[1] < self.n_classes_
+        if lists_few and len(views) == 1 and tables[0].model_log_p is None:
             return self._proba_of_listed(views[0])
-        p = np.empty((len(tables[0]), self.n_classes_))
+        p = np.empty((len(tables[0]), self._width(tables)))
         for part in self._blocks(len(p), tables):
-            p[part] = self._softmax(self._features(tables, part))
+            scores = -(self._features(tables, part) @ self._all_weights)
+            offsets = None if some is None else some.offsets[part]
+            p[part] = softmax(scores, offsets, self.model_failure_, self.n_classes_)
         return p
 
     def proba_on_gpu(self, table: NeighborTable) -> Any | None:
@@ -382,23 +390,12 @@ class Pooled(Posterior):
     def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
         """The same where few of many classes are listed: all others are alike, so one score stands for them."""
         n, n_listed = near.numbers.shape
-        listed = near.numbers >= 0
-        places = np.where(listed, np.arange(n_listed), -1)
+        places = np.where(near.numbers >= 0, np.arange(n_listed), -1)
         far = np.empty((n, n_listed + 1, len(self.members_)))
         self._fill_features([replace(near, numbers=places)], far)
-        # Of those that are not listed, only their sizes differ.
-        by_size = np.exp(-self.size_weight_ * (self._far_by_size - self._far_by_size.min()))
-        n_alike = by_size.sum() - np.where(listed, by_size[near.numbers], 0.0).sum(axis=1)
         scores = -(far @ self.weights_.ravel())
-        scores[:, :-1][~listed] = -np.inf
-        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        odds[:, :-1] *= by_size[near.numbers]
-        odds *= (1 - self.model_failure_) / (odds[:, :-1].sum(axis=1) + n_alike * odds[:, -1])[:, None]
-        p: np.ndarray = odds[:, -1:] * by_size
-        query, place = np.nonzero(listed)
-        p[query, near.numbers[query, place]] = odds[query, place]
-        p += self.model_failure_ / self.n_classes_
-        return p
+        by_size = self.size_weight_ * (self._far_by_size - self._far_by_size.min())
+        return proba_of_listed(near.numbers, scores, np.exp(-by_size), self.model_failure_)
 
     def log_odds(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
@@ -421,10 +418,15 @@ class Pooled(Posterior):
 
     def _cases(self, tables: Sequence[NeighborTable], rows: np.ndarray, usable: np.ndarray) -> Cases:
         """What the weights are learned from: the ``usable`` lines, line i being about row ``rows[i]``."""
-        parts = []
+        parts, some = [], tables[0].candidates
         everyone = len(usable) == len(rows)
         for part in self._blocks(len(usable), tables):
-            features = self._features(tables, part if everyone else usable[part])
+            lines = part if everyone else usable[part]
+            features = self._features(tables, lines)
+            if some is not None:
+                worth = relative_weights(self.weights, rows[usable[part]])
+                parts.append(Cases(features, some.offsets[lines], some.truth[lines], worth))
+                continue
             nearest = np.zeros(features.shape[:2])
             n_of_views = features.shape[2] - 1 - n_models(tables)
             for number in (*range(0, n_of_views, len(self.members_)), *range(n_of_views, features.shape[2] - 1)):
@@ -438,19 +440,26 @@ class Pooled(Posterior):
     def _n_features(self, tables: Sequence[NeighborTable]) -> int:
         return len(class_views(tables)) * len(self.members_) + n_models(tables) + 1
 
+    def _width(self, tables: Sequence[NeighborTable]) -> int:
+        """How many classes of each line have features: all, or the candidates of past cases."""
+        some = tables[0].candidates
+        return self.n_classes_ if some is None else some.width
+
     def _blocks(self, n_queries: int, tables: Sequence[NeighborTable]) -> Iterator[slice]:
-        return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * self._n_features(tables))
+        return row_blocks(n_queries, row_bytes=3 * 8 * self._width(tables) * self._n_features(tables))
 
     def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
         """(queries of this part, classes, features): views × numbers log mean distances, −log p of models, size."""
         views = [view[part] for view in class_views(tables)]
-        out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
+        out = np.empty((len(views[0]), self._width(tables), self._n_features(tables)))
         self._fill_features(views, out)
         log_p = None if tables[0].model_log_p is None else tables[0].model_log_p[part]
         if log_p is not None:
             out[:, :, -1 - n_models(tables) : -1] = -log_p
         # Of a query without any group nothing is known, not even that: all classes are alike.
-        out[:, :, -1] = is_known(views, log_p)[:, None] * self._far_by_size
+        some = tables[0].candidates
+        by_size = self._far_by_size if some is None else some[part].take(self._far_by_size)
+        out[:, :, -1] = is_known(views, log_p)[:, None] * by_size
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
@@ -469,12 +478,3 @@ class Pooled(Posterior):
                 f" {list(near.members)}. Search with members={tuple(self.members_.tolist())}."
             )
         return np.searchsorted(near.members, self.members_)
-
-    def _softmax(self, features: np.ndarray) -> np.ndarray:
-        scores = -(features @ self._all_weights)
-        scores -= scores.max(axis=1, keepdims=True)
-        p: np.ndarray = np.exp(scores, out=scores)
-        p /= p.sum(axis=1, keepdims=True)
-        p *= 1 - self.model_failure_
-        p += self.model_failure_ / self.n_classes_
-        return p

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -48,6 +50,7 @@ class View:
 
     measured_columns: np.ndarray | None = None
     groups_: np.ndarray | None = None
+    _of_fold: dict[int, LabeledNeighbors] | None = None  # the last rows mapped without a fold, where they are kept
     maps_are_held_out = False  # whether maps that know labels were learned without the rows that are asked about
 
     def __init__(
@@ -169,22 +172,42 @@ class View:
 
     def _past_by_folds(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """Past cases by maps that were learned without them; rows are numbered among those with the group."""
-        assert self.transform is not None
         assert self.transforms is not None
         parts: list[NeighborTable] = []
         places = []
         fold = self.transforms.fold[rows]
         for number in np.unique(fold):
             lines = np.flatnonzero(fold == number)
-            index = self._index(self._mapped(self.transforms.X, self.transforms.without(int(number), self.transform)))
-            labeled = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
-            if self.groups_ is not None:
-                labeled.groups = self.groups_
+            labeled = self._without(int(number))
             parts.append(labeled.leave_one_out(k, members, rows[lines]))
             places.append(lines)
         if not parts:
             return self.labeled_.leave_one_out(k, members, rows)
         return joined(parts)[np.argsort(np.concatenate(places))]
+
+    def _without(self, fold: int) -> LabeledNeighbors:
+        """All rows by the map that was learned without a fold."""
+        assert self.transform is not None
+        assert self.transforms is not None
+        if self._of_fold is not None and fold in self._of_fold:
+            return self._of_fold[fold]
+        index = self._index(self._mapped(self.transforms.X, self.transforms.without(fold, self.transform)))
+        labeled: LabeledNeighbors = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
+        if self.groups_ is not None:
+            labeled.groups = self.groups_
+        if self._of_fold is not None:
+            self._of_fold.clear()
+            self._of_fold[fold] = labeled
+        return labeled
+
+    @contextmanager
+    def keeping_a_fold(self) -> Iterator[None]:
+        """For several calls of ``past_cases`` in the order of the folds: rows are mapped once a fold."""
+        self._of_fold = {}
+        try:
+            yield
+        finally:
+            del self._of_fold
 
     def measured(self, rows: Any) -> Any:
         """Rows as they are measured.

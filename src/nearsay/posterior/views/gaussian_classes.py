@@ -16,7 +16,9 @@ import numpy as np
 
 from nearsay.core.parallel import one_blas_thread
 from nearsay.encode.column_quantiles import ColumnQuantiles
+from nearsay.posterior.past_cases import MANY_CLASSES
 from nearsay.posterior.views.directions_model import DirectionsModel
+from nearsay.posterior.views.many_gaussians import ManyGaussians
 from nearsay.posterior.views.principal_directions import along_in_blocks, in_equal_blocks, principal_directions
 from nearsay.posterior.views.row_transforms import STANDARDIZED, ClassSpread, learn_maps
 
@@ -35,6 +37,7 @@ class GaussianClasses(DirectionsModel):
         like a Gaussian's.
     """
 
+    _of_many: ManyGaussians | None = None
     _farthest = 1e100  # so that squares stay finite
     # A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
     # many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
@@ -71,6 +74,9 @@ class GaussianClasses(DirectionsModel):
             unbiased = np.sqrt(max(n - n_classes, 1) / n)
             self._whitening = unbiased * ClassSpread(mapped, labels).factor(power=1.0, pull=0.0)
             whitened = mapped @ self._whitening
+            self._of_many = ManyGaussians.of(whitened, labels, n_classes) if n_classes > MANY_CLASSES else None
+            if self._of_many is not None:
+                return
             of_classes = [_factor(whitened[labels == c]) for c in range(n_classes)]
         self._factors = np.hstack([factor for factor, _, _ in of_classes])
         self._offsets = np.concatenate([mean @ factor for factor, mean, _ in of_classes])
@@ -84,6 +90,8 @@ class GaussianClasses(DirectionsModel):
 
     def _far(self, mapped: np.ndarray) -> np.ndarray:
         """Minus the log densities, up to what all classes have in common."""
+        if self._of_many is not None:
+            return self._of_many.far(mapped @ self._whitening)
         apart = mapped @ self._whitening @ self._factors - self._offsets
         squares = (apart * apart).reshape(len(mapped), len(self.classes_), -1)
         return squares.sum(axis=2) / 2 + self._half_log_det

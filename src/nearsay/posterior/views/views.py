@@ -12,6 +12,7 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.model_beside import ModelBeside, stacked_models
+from nearsay.search.gpu.gpu_search import GpuSearch
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,11 @@ class Views:
         """The ``k`` nearest rows of every query in the first view, and its classes in all of them."""
         table = self.first.query(self.views[0].measured(X), k, members, input_name="X")
         return self._with_further(table, lambda view: view.neighbors(X, 1, members), lambda model: model.log_proba(X))
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether some queries at a time take as long as all at once: not on a GPU, nor of rows in shards."""
+        return type(self.first) is LabeledNeighbors and not isinstance(self.first.search, GpuSearch)
 
     @property
     def model_names(self) -> list[str]:

@@ -11,6 +11,9 @@ from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.methods.past_case_table import listed_classes
 
+# Added to every distance, as a share of the usual one: a duplicate is near, not infinitely near.
+FLOOR = 0.3
+
 
 def class_views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
     """All that is known of the classes: in each group, and in further views of it."""
@@ -77,3 +80,36 @@ def usual_gaps(near: NearestClasses, floor: float, columns: np.ndarray) -> np.nd
         return np.zeros(len(columns))
     means, nearest = near.means[full, -1][:, columns], near.nearest[full, n_near - 1]
     return (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
+
+
+def softmax(scores: np.ndarray, offsets: np.ndarray | None, failure: float, n_classes: int) -> np.ndarray:
+    """Probabilities by scores, in place, of which a share is spread evenly over all classes.
+
+    offsets : the log of how many classes each candidate stands for, all as probable; None where each is itself.
+    """
+    if offsets is not None:
+        scores[offsets == -np.inf] = -np.inf
+    scores -= scores.max(axis=1, keepdims=True)
+    p: np.ndarray = np.exp(scores, out=scores)
+    p /= (p if offsets is None else p * np.exp(offsets)).sum(axis=1, keepdims=True)
+    p *= 1 - failure
+    p += failure / n_classes
+    return p
+
+
+def proba_of_listed(numbers: np.ndarray, scores: np.ndarray, by_size: np.ndarray, failure: float) -> np.ndarray:
+    """Probabilities of all classes, of which few are listed; the last score stands for each of the others.
+
+    by_size : (n_classes,) what the size of a class makes of its odds: of those that are not listed only that differs.
+    """
+    listed = numbers >= 0
+    n_alike = by_size.sum() - np.where(listed, by_size[numbers], 0.0).sum(axis=1)
+    scores[:, :-1][~listed] = -np.inf
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    odds[:, :-1] *= by_size[numbers]
+    odds *= (1 - failure) / (odds[:, :-1].sum(axis=1) + n_alike * odds[:, -1])[:, None]
+    p: np.ndarray = odds[:, -1:] * by_size
+    query, place = np.nonzero(listed)
+    p[query, numbers[query, place]] = odds[query, place]
+    p += failure / len(by_size)
+    return p
