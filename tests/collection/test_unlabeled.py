@@ -172,7 +172,7 @@ def test_the_first_labels_leave_room_for_doubt_that_shrinks(tmp_path):
     assert p[0] < p[2] == pytest.approx(1 - 1 / 6 / 2)  # learned again when labels have doubled
 
 
-def test_the_first_labels_are_no_likely_mistakes_while_each_is_the_only_one_of_its_class(tmp_path):
+def test_the_first_labels_are_no_likely_mistakes_while_most_are_the_only_ones_of_their_class(tmp_path):
     X = np.random.default_rng(0).normal(size=(40, 2)) + 6 * (np.arange(40) % 2)[:, None]
     with LiveCollection.create(tmp_path / "c", 2) as collection:
         collection.add([f"i{row}" for row in range(40)], X)
@@ -183,4 +183,4 @@ def test_the_first_labels_are_no_likely_mistakes_while_each_is_the_only_one_of_i
         collection.relabel(["i0"], ["high"])
         found = collection.likely_mistakes()
         assert "i0" in [each.id for each in found]
-        assert "i2" not in [each.id for each in found]
+        assert "i2" in [each.id for each in found]  # where classes have several items, the only one may be misspelled

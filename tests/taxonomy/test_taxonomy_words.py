@@ -143,7 +143,7 @@ def test_other_bad_input_is_refused_with_words(monkeypatch):
         Taxonomy.from_nested({"pet": "dog"})
     with pytest.raises(InputError, match=r"As the tree itself: .* got 'dog'"):
         Taxonomy.from_nested("dog")
-    with pytest.raises(InputError, match="a list of names from the root down; got 'dog'"):
+    with pytest.raises(InputError, match=r"a list of names from the root down; got the text 'dog'. Pass \['dog'\] for"):
         Taxonomy.from_paths(["dog"])
     with pytest.raises(InputError, match="Pass a DiGraph"):
         Taxonomy.from_networkx(networkx.Graph([("a", "b")]))

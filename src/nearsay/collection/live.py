@@ -405,7 +405,7 @@ class LiveCollection:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first.
 
         An item whose label a person confirms again is not listed while it keeps that label; nor is the only one of a
-        class.
+        class where most classes have one alone.
         """
         return likely_mistakes(self.state(), n, self.store.confirmed_again())
 

@@ -98,13 +98,14 @@ class ToLabel(Suggestion):
 def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Collection[int] = ()) -> list[Mistake]:
     """Items whose label is not the most probable by all others, the clearest first; at most ``n``.
 
-    Rows whose label a person ``confirmed_again`` are left out, and the only one of a class: no other has its label, so
-    the others cannot but contradict it, and the first items that somebody labels would all be mistakes.
+    Rows whose label a person ``confirmed_again`` are left out. So is the only one of a class where most classes have
+    one alone: the others cannot but contradict it, and the first items that somebody labels would all be mistakes.
     """
     state.check_labeled()
     rows, right = np.flatnonzero(state.voting.votes), np.array(sorted(confirmed_again), np.int64)
     truth, classes = state.voting.labels, state.voting.classes
-    alone = np.bincount(truth[rows], minlength=len(classes)) < 2
+    sizes = np.bincount(truth[rows], minlength=len(classes))
+    alone = (sizes == 1) & (np.median(sizes[sizes > 0]) == 1)
     parts: list[tuple[np.ndarray, ...]] = []
     for part, table, p in state.classifier.left_out_proba(rows):
         scores = LabelScores.from_probabilities(p, truth[rows[part]], classes)
