@@ -86,6 +86,7 @@ SPEAKERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", SPEAKERS.values(), ids=SPEAKERS)
 def test_whoever_speaks_is_right_more_often_than_chance_and_alike_in_any_batch(neighbors):
     X, Y = photos()

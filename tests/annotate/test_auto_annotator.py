@@ -95,6 +95,7 @@ def test_a_saved_annotator_answers_alike():
     assert again.worth_.recall_weight in (1.0, 1.25, 1.5, 2.0, 3.0)
 
 
+@pytest.mark.slow
 def test_lists_of_words_are_cross_validated_to_numbers():
     X, Y = mixed(40)
     words = np.array(["bear", "sky", "sun", "tree"])
@@ -140,6 +141,7 @@ def test_little_and_odd_data_are_taken_without_a_warning(name):
     np.testing.assert_allclose(fitted.predict_proba(X[:1]), p[:1], atol=1e-8)
 
 
+@pytest.mark.slow
 @given(st.integers(2, 9), st.integers(1, 3), st.integers(1, 3), st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
 def test_any_small_table_of_numbers_and_words_is_taken(n_rows, n_columns, n_words, seed):

@@ -45,6 +45,7 @@ def test_the_training_images_are_the_default_and_an_unknown_part_is_refused(core
         load_dataset("corel5k", split="validation")
 
 
+@pytest.mark.slow
 def test_like_photographs_have_like_keywords(corel5k):
     """Nearest by color shares far more keywords than chance does."""
     train = corel5k["train"]

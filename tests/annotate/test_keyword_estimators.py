@@ -71,6 +71,7 @@ def test_scikit_learns_checks_that_need_no_labels_pass(estimator, check):
     getattr(estimator_checks, check)(type(estimator).__name__, clone(estimator))
 
 
+@pytest.mark.slow
 @every_one
 def test_fitting_leaves_settings_and_data_alone_and_gives_itself(estimator):
     X, Y = rows()
@@ -84,6 +85,7 @@ def test_fitting_leaves_settings_and_data_alone_and_gives_itself(estimator):
     np.testing.assert_array_equal(Y, given[1])
 
 
+@pytest.mark.slow
 @every_one
 def test_answers_are_the_same_fitted_again_from_frames_lists_or_sparse_and_after_pickling(estimator):
     X, Y = rows()

@@ -80,6 +80,7 @@ def test_neither_the_order_of_rows_nor_useless_columns_change_a_score():
     assert_array_equal(KeywordForest(n_trees=10).fit(wide, Y).scores(wide_queries), scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_default_takes_a_forest_where_it_helps(grouped):
     X, Y = moods(300)

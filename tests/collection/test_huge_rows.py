@@ -109,6 +109,7 @@ def test_a_row_that_a_learned_view_cannot_hold_is_refused_by_name(tmp_path, grou
         collection.close()
 
 
+@pytest.mark.slow
 def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [[id, *row, label] for id, row, label in zip(IDS, X.tolist(), LABELS, strict=True)]
@@ -129,6 +130,7 @@ def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkey
         use(collection)
 
 
+@pytest.mark.slow
 def test_a_table_with_a_row_that_learned_views_cannot_hold_is_added_without_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     head = ["id", "a", "b", "c", "d", "species"]
@@ -205,6 +207,7 @@ def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers
 # ---------------------------------------------------------------- what fails after a commit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [(LiveViews, "changed"), (CollectionState, "follow")], ids=["changed", "follow"])
 def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, at):
     iris.learn(**VOTES)

@@ -99,6 +99,7 @@ def test_the_first_labels_cover_the_collection_and_answers_begin(tmp_path):
         assert {each.guess for each in collection.label_next(3)} <= {"cat", "dog", "fox"}
 
 
+@pytest.mark.slow
 def test_what_a_few_labels_taught_is_learned_again_when_they_have_doubled(tmp_path):
     with unlabeled(tmp_path / "c") as collection:
         learned = []

@@ -67,6 +67,7 @@ def assert_same(one: Any, other: Any) -> None:
 # ---------------------------------------------------------------- distances
 
 
+@pytest.mark.slow
 def test_a_distance_that_was_compiled_before_is_the_same_without_compiling():
     code = (
         "import numpy as np; from nearsay.core import compiling; from nearsay.distances import as_distance;"

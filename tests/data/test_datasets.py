@@ -43,6 +43,7 @@ KINDS = {
 EVERY = [(load_dataset, name) for name in DATASETS] + [(load_taxonomy, name) for name in TAXONOMIES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("load", "name"), EVERY, ids=lambda part: getattr(part, "__name__", part))
 def test_every_name_loads_what_the_catalog_says(load, name: str) -> None:
     entry = (DATASETS if load is load_dataset else TAXONOMIES)[name]

@@ -229,6 +229,7 @@ def test_with_per_class_every_class_is_covered_and_without_it_the_rare_one_is_no
     assert over_all[2] < 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cv", "score"), [(None, "aps"), (None, "lac"), (5, "raps")])
 def test_left_out_rows_calibrate_nearly_as_well_as_rows_held_out(cv, score):
     rng = np.random.default_rng(6)

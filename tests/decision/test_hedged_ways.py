@@ -112,6 +112,7 @@ def test_the_better_of_twenty_equally_bad_ways_keeps_its_promise():
 # ---------------------------------------------------------------- posteriors left open
 
 
+@pytest.mark.slow
 def test_neighbors_left_open_answer_by_the_posterior_that_says_most_at_the_accuracy_asked():
     X, y = PLANE.draw_alone(np.random.default_rng(0), 150)[:2]
     hedged = HedgedClassifier(NeighborClassifier(5, posterior="auto"), TREE, 0.8).fit(X, y)

@@ -133,6 +133,7 @@ def made_up(rng: np.random.Generator, tree: Taxonomy, n: int) -> tuple[np.ndarra
     return sure / sure.sum(axis=1, keepdims=True), truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", sorted(SET_POINTS))
 @pytest.mark.parametrize(("n_leaves", "graph"), [(5, True), (200, False)])
 def test_sets_cover_as_often_as_promised_in_two_hundred_splits(n_leaves, graph, score):

@@ -38,6 +38,7 @@ small_images = hnp.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 
 # ------------------------------------------------------------------ every descriptor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESCRIPTORS)
 @pytest.mark.parametrize(
     "image",

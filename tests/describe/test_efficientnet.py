@@ -50,6 +50,7 @@ def test_a_network_answers_as_in_torch(network):
     here.check_preprocessing(in_torch.preprocessing)
 
 
+@pytest.mark.slow
 def test_vectors_do_not_depend_on_the_batch_size_or_the_threads(lite0):
     whole = lite0.encode(SCENES)
     for batch_size, n_jobs in [(1, 1), (2, 2), (4, None)]:

@@ -267,6 +267,7 @@ def test_only_candidates_that_lie_in_the_rows_are_measured(distance):
     )
 
 
+@pytest.mark.slow
 @few
 @given(rows=images(8, 4, 4), k=st.integers(1, 7))
 def test_neighbors_by_tangent_distance_are_those_of_a_double_loop(rows, k):
@@ -278,6 +279,7 @@ def test_neighbors_by_tangent_distance_are_those_of_a_double_loop(rows, k):
     np.testing.assert_array_equal(table.distances, distances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distance", BOTH, ids=repr)
 def test_threads_change_nothing(distance):
     Q, X = strokes(33, seed=3), strokes(20, seed=4)

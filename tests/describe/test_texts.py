@@ -195,6 +195,7 @@ def encoder():
     return SentenceEncoder()
 
 
+@pytest.mark.slow
 def test_sentences_of_one_meaning_are_near_each_other_in_several_languages(encoder):
     card, lost, karte, rain = encoder.encode(
         ["where is my card", "i cannot find my credit card", "wo ist meine Karte", "will it rain tomorrow"]

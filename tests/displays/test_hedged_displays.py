@@ -132,6 +132,7 @@ def test_a_vote_for_an_inner_node_counts_there_and_above_and_each_once_in_a_grap
     assert hedge["b"].parents == ("P", "Q")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("setting", [0.6, np.inf])
 def test_other_rules_and_settings_without_a_finite_reward_are_told_too(rule, setting):

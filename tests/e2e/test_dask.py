@@ -88,6 +88,7 @@ def test_validation_rows_are_sent_to_workers_and_asked_as_of_one_array(tmp_path,
     np.testing.assert_array_equal(some.neighbors(fresh[0]).indices, whole.neighbors(fresh[0]).indices)
 
 
+@pytest.mark.slow
 def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_busy(files, two_workers, monkeypatch):
     together: list[int] = []
     receive = dask_queue.PendingSearches._receive
@@ -127,6 +128,7 @@ def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, 
         assert at == 60
 
 
+@pytest.mark.slow
 @given(
     case=collections(),
     metric=METRICS,

@@ -180,6 +180,7 @@ def test_past_votes_for_keywords_are_those_of_other_groups():
     assert_array_equal(record.has, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbors", ["nearest", "auto"])
 @pytest.mark.parametrize("cv", [None, 3])
 def test_keywords_that_a_group_shares_make_no_past_case_sure(neighbors, cv):

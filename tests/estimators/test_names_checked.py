@@ -33,6 +33,7 @@ def leaves(tmp_path):
         yield collection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", BAD, ids=short)
 @pytest.mark.parametrize(
     "change",

@@ -72,6 +72,7 @@ def edits(a: str, b: str) -> float:
     return float(sum(one != other for one, other in zip(a, b, strict=True)))
 
 
+@pytest.mark.slow
 def test_items_of_any_kind_and_given_distances_do_not_depend_on_their_order():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 60)
@@ -89,6 +90,7 @@ def test_items_of_any_kind_and_given_distances_do_not_depend_on_their_order():
     np.testing.assert_allclose(again, there, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_random_model_beside_is_taught_in_one_order():
     X, y = clouds(120, 3)
     forest = RandomForestClassifier(10, random_state=0)
@@ -97,6 +99,7 @@ def test_a_random_model_beside_is_taught_in_one_order():
     np.testing.assert_allclose(again, p, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("exponents", "posterior"), [(None, "auto"), ("learned", "pooled")], ids=["all chosen", "exponents learned"]
 )
@@ -117,6 +120,7 @@ def test_fused_groups_do_not_depend_on_the_order_of_rows_or_on_names(exponents, 
 AROUND = [pytest.param(ns.NeighborClassifier(), marks=pytest.mark.slow), LogisticRegression()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", AROUND)
 def test_prediction_sets_depend_neither_on_the_order_of_rows_nor_on_names(estimator):
     X, y = clouds(150, 7)
@@ -273,6 +277,7 @@ FINDERS = {
 
 
 # Of 600 rows content decides which say how large distances are.
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n"), [*((name, 100) for name in FINDERS), ("joint", 600)])
 def test_neighbors_learned_from_keywords_do_not_depend_on_the_order_of_rows(name, n):
     X, Y = annotated(n, 20)

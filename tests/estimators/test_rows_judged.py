@@ -62,6 +62,7 @@ class Spied:
         return self._views.leave_one_out(k, members, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("members", [None, (1, 4)])
 @pytest.mark.parametrize("metric", ["euclidean", "auto"])
 def test_rows_that_were_judged_are_not_asked_again_for_novelty(members, metric):

@@ -106,6 +106,7 @@ def test_a_row_of_weight_0_is_as_if_it_were_not_there(name: str) -> None:
     assert frames[0][columns].equals(frames[1][columns])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_ALL_VIEWS)
 def test_only_proportions_of_weights_matter(name: str) -> None:
     X, y, weights = made_up()

@@ -150,6 +150,7 @@ def test_columns_of_one_scale_stay_so_beside_a_constant_one():
 # ---------------------------------------------------------------- copied columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spreads", [ONE_SCALE, ANY_SCALE], ids=["one scale", "any scale"])
 def test_copied_columns_change_nothing_where_the_metric_is_left_open(spreads):
     (X, y), (Q, _) = clouds(80, 0, spreads), clouds(60, 1, spreads)
@@ -190,6 +191,7 @@ def test_a_group_measured_as_past_cases_choose_takes_no_copies_and_no_constants(
 # ---------------------------------------------------------------- little to see
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["euclidean", "auto"])
 @pytest.mark.parametrize(
     "X",

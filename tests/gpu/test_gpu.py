@@ -171,6 +171,7 @@ def test_most_rows_are_ruled_out_and_most_queries_decided():
     assert not there.nearest(Q, np.empty(0, np.int64), 10).undecided.any()
 
 
+@pytest.mark.slow
 @given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(["euclidean", ("mahalanobis", {"L": L})]))
 @settings(max_examples=20)
 def test_added_removed_and_restored_rows(data, given_rows, metric):
@@ -214,6 +215,7 @@ def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once(bytes_at_on
     assert_same(neighbor_search.nearest(other, Q, 9), whole)
 
 
+@pytest.mark.slow
 @given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(["euclidean", ("mahalanobis", {"L": L})]))
 @settings(max_examples=20)
 def test_rows_that_do_not_fit_are_copied_to_the_gpu_in_blocks(data, given_rows, metric):

@@ -220,6 +220,7 @@ def test_the_reported_loss_is_that_over_all_impostors_and_never_rises(n_componen
     assert lmnn.loss_curve_[-1] == pytest.approx(total_loss(X, y, lmnn.components_))
 
 
+@pytest.mark.slow
 def test_steps_over_some_rows_first_lead_to_the_same_loss():
     X, y = load_digits(return_X_y=True)
     X, y = X[:400], y[:400]

@@ -163,6 +163,7 @@ def test_spread_out_rows_are_told_apart_exactly(products, members):
     assert_same_classes(table, slice(None), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["small", "products, members afterward", "scan"])
 @pytest.mark.parametrize("members", [(), (1,), (1, 4, 64)])
 def test_the_sixteen_nearest_classes_have_all_means_and_others_the_first(way, members):

@@ -116,6 +116,7 @@ def test_nothing_is_missed_among_rows_that_float32_cannot_tell_apart(metric, off
     assert same(joint.leave_one_out(9, rows=range(30)), neighbor_search.nearest_measured(own[:30], 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_filled", [2, 10])
 @pytest.mark.parametrize("apart", [1e-9, 1e-8, 1e-7])
 @pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])

@@ -174,6 +174,7 @@ ESTIMATORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ESTIMATORS if name != "auto"])  # that is in test_nested.py
 def test_labels_drawn_by_lot_are_not_known(name: str) -> None:
     """By the log posterior: one that knows nothing can do no better than to find all classes alike."""

@@ -106,6 +106,7 @@ def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance,
         np.testing.assert_allclose(found, by_loop, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -207,6 +208,7 @@ def judged(n_classes: int, posterior: str) -> tuple[float, float]:
     return accuracy(clf.classes_[p.argmax(axis=1)], truth), -mean_log_posterior(p, truth)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", ["pooled", "rank"])
 def test_answers_change_with_the_number_of_classes_as_smoothly_as_that_changes(posterior):
     """A class more takes some of the probability: no more than its share, and a little for what is learned anew."""

@@ -62,6 +62,7 @@ def all_rows(rows: ShardedRows) -> np.ndarray:
 # ---------------------------------------------------------------- Parquet
 
 
+@pytest.mark.slow
 @given(
     n=st.integers(1, 30),
     layout=st.sampled_from(LAYOUTS),

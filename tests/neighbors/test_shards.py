@@ -213,6 +213,7 @@ def test_every_row_is_looked_at_where_that_is_asked_for(tmp_path):
         ShardedIndex("cosine").fit(files).check_rows()
 
 
+@pytest.mark.slow
 def test_an_approximate_search_of_shards_finds_as_many_as_asked_for(tmp_path):
     pytest.importorskip("faiss")
     rng = np.random.default_rng(0)
@@ -476,6 +477,7 @@ def test_progress_counts_every_shard_and_block_of_queries(tmp_path):
 # ---------------------------------------------------------------- refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

@@ -79,6 +79,7 @@ def test_features_are_computed_once_and_not_in_every_fold():
     assert len(made) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alone", [False, True], ids=["no class of one row", "a class of one row"])
 @pytest.mark.parametrize("metric", ["euclidean", "auto"])
 def test_the_posterior_that_choosing_fitted_is_the_one_that_fitting_again_gives(alone, metric):

@@ -54,6 +54,7 @@ def test_every_row_is_answered_once_by_settings_that_other_rows_chose():
         assert 7 in taught
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("posterior", POSTERIORS)
 def test_what_was_learned_from_some_rows_is_asked_about_all_but_the_row_itself(posterior):
     X, y = noise(80, 2)

@@ -88,6 +88,7 @@ WAYS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_learned_where_one_in_twenty_is_rare_and_asked_where_half_are_it_is_nearly_as_good_as_can_be(way):
     X, y, _ = two_groups(3000, 0.05, seed=3)
@@ -100,6 +101,7 @@ def test_learned_where_one_in_twenty_is_rare_and_asked_where_half_are_it_is_near
     assert lost["uniform"] < 0.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["votes", "pooled", "fused pool"])
 def test_with_priors_records_count_past_cases_as_often_as_queries_come(way):
     X, y, _ = two_groups(2500, 0.1, seed=5)  # all of them are asked

@@ -74,6 +74,7 @@ BY_DEFAULT = pytest.param({}, marks=pytest.mark.slow)
 PLAIN = {"n_neighbors": 4, "posterior": "rank&votesplit"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [BY_DEFAULT, PLAIN])
 def test_rows_of_one_group_are_not_asked_about_each_other_in_shards_either(tmp_path, options):
     X, y = rows_and_labels(160, 4)
@@ -99,6 +100,7 @@ def validated(seed: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.n
     return X, y, (fresh.astype(np.float64) + 0.37, of_fresh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [BY_DEFAULT, PLAIN, {"posterior": "pooled"}])
 @pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in groups"])
 def test_validation_rows_are_asked_of_all_shards_as_of_one_array(tmp_path, options, grouped):
@@ -178,6 +180,7 @@ def test_by_default_shards_answer_as_one_array_does(tmp_path, unequal):
     assert [str(one) for one in some.explain(X[:3])] == [str(one) for one in whole.explain(X[:3])]
 
 
+@pytest.mark.slow
 @given(case=collections())
 @settings(max_examples=8, deadline=None)
 @pytest.mark.filterwarnings("ignore:Every class has one row")
@@ -209,6 +212,7 @@ def test_all_views_of_shards_are_those_of_one_array(tmp_path):
     assert {"cosine", "hellinger"} < views_tried(some) == views_tried(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("odd", "no_view"), [(0.0, {"cosine", "hellinger"}), ([-3.0, 1.0, 1.0], {"hellinger"})])
 def test_a_distance_that_one_row_of_a_shard_does_not_have_is_no_view(tmp_path, odd, no_view):
     X, y = rows_and_labels(60, 3, seed=6)
@@ -218,6 +222,7 @@ def test_a_distance_that_one_row_of_a_shard_does_not_have_is_no_view(tmp_path, o
     assert {"cosine", "hellinger"} - views_tried(clf) == no_view
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fitted", [False, True], ids=["fitted by folds", "fitted already"])
 def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
     X, y = rows_and_labels(100, 3, seed=7)

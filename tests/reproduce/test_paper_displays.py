@@ -98,6 +98,7 @@ def test_the_levels_of_the_papers_tree_are_drawn_each_by_itself():
     assert labels[-2:] == ["cat or boat, 3.5 bits", "leaf, 5.8 bits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top", [0.5, 1.0, 3.7, 7.64, 8.0, 13.29])
 @pytest.mark.parametrize("leaf", [True, False])
 def test_many_levels_are_a_few_bands_that_hold_every_answer_once(top, leaf):

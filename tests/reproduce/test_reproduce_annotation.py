@@ -173,6 +173,7 @@ def test_the_row_of_the_chosen_weight_is_marked_and_learned_once(two_keywords):
     assert [row["recall_weight"] for row in rows] == list(RECALL_WEIGHTS)
 
 
+@pytest.mark.slow
 def test_examples_show_given_and_found_words_and_neighbors(little_corel, tmp_path):
     rows = annotation.run(figure="examples", features="embeddings")
     assert len(rows) == 6

@@ -33,6 +33,7 @@ def little_data(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_method_is_measured_on_every_set_alike(little_data):
     result = keywords.run(n_splits=2)
     assert [(row["data"], row["method"]) for row in result["rows"]] == [
@@ -74,6 +75,7 @@ def test_a_word_that_all_training_rows_have_is_sure_and_one_that_none_has_is_mis
         assert found["micro_f1"] == pytest.approx(2 * n_right / (2 * n_right + 10))
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_json(little_data):
     shown = run("keywords", "--splits", "1", "--data", "emotions", app=app)
     assert shown.exit_code == 0

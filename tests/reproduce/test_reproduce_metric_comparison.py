@@ -223,6 +223,7 @@ def test_the_figure_has_a_line_for_every_set_and_says_what_holds_on_all(few_sets
     assert len(made["notes"]) == 2 + 4  # the leaves have one note in common
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_set_or_all_within_80_columns_or_as_json(few_sets):
     printed = command()
     assert printed.exit_code == 0

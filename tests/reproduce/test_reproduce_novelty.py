@@ -29,6 +29,7 @@ def made_up(monkeypatch):
     monkeypatch.setattr(measures, "read", lambda name: LabeledRows(*blobs()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_gives_a_plain_dict_with_a_row_for_each_data_set_and_their_mean(made_up, part):
     told = []

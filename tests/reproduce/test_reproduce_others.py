@@ -63,6 +63,7 @@ def test_rows_that_lack_a_feature_group_are_left_out(monkeypatch):
     assert read("leaves").X.tolist() == [[1.0, 2.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PEERS)
 def test_every_peer_answers_about_classes_that_have_fewer_rows_than_there_are_folds(name):
     rng = np.random.default_rng(0)
@@ -77,6 +78,7 @@ def test_every_peer_answers_about_classes_that_have_fewer_rows_than_there_are_fo
     assert (p.argmax(axis=1) == y).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_peers_learn_from_as_few_rows_as_the_targets_ask():
     part = next(splits(load_dataset("wine"), 1, most_rows=30))
     for name in ("k-NN, isotonic", "gradient boosting"):
@@ -101,6 +103,7 @@ def test_settings_are_those_with_the_smallest_log_loss_over_the_folds():
     assert (chosen["n_neighbors"], chosen["pseudo_votes"]) == min(losses, key=losses.get)
 
 
+@pytest.mark.slow
 def test_the_result_is_plain_and_has_a_row_for_every_classifier(few_peers):
     told = []
     result = comparison.run(sets=["wine"], n_splits=1, progress=told.append)
@@ -113,6 +116,7 @@ def test_the_result_is_plain_and_has_a_row_for_every_classifier(few_peers):
         assert 0.8 < row["accuracy"] <= 1
 
 
+@pytest.mark.slow
 def test_figures_of_peers_are_measured_once_and_kept(few_peers, tmp_path, monkeypatch):
     options = {"sets": ["wine"], "n_splits": 1, "cache": tmp_path / "kept"}
     first = comparison.run(only="peers", **options)

@@ -202,6 +202,7 @@ def test_table_5_has_every_estimator_and_what_was_chosen(few_leaves, join):
     json.dumps(table, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_an_estimator_that_reads_no_votes_is_the_same_at_every_k(few_leaves):
     (table,) = run(table="5", auto=False)["tables"]
     by_k = {k: {row["estimator"]: row["ours"] for row in table["rows"] if row["k"] == k} for k in KS}
@@ -240,6 +241,7 @@ def few_others(monkeypatch, quick_choice):
     monkeypatch.setattr(others, "NEIGHBORS_TO_TRY", (1, 5))
 
 
+@pytest.mark.slow
 def test_the_others_answer_about_the_same_rows_and_are_judged_alike(few_others):
     (table,) = run(table="others", n_folds=1)["tables"]
     names = [row["estimator"] for row in table["rows"]]
@@ -282,6 +284,7 @@ def test_what_is_not_there_is_refused_before_anything_is_read(asked, message):
 # ---------------------------------------------------------------- in print
 
 
+@pytest.mark.slow
 def test_every_table_fits_into_100_columns(few_leaves, few_others):
     for table in ("5", "size", "others"):
         result = command("--table", table, "--folds", 1)

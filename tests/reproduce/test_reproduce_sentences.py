@@ -61,6 +61,7 @@ def test_some_of_the_intents_keep_their_domains(little_data):
     assert set(some.taxonomy.leaves) == set(some.y["train"])
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

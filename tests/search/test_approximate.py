@@ -48,6 +48,7 @@ def recall(search: ApproximateSearch, Q: np.ndarray, k: int, distance: str = "eu
     return (nearest(search, Q, k).distances <= true.distances[:, -1:]).mean(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 10, 60])
 def test_queries_never_seen_before_find_as_many_as_was_asked_for(search, k):
     found = recall(search, Q, k)
@@ -113,6 +114,7 @@ def test_faiss_keeps_the_number_of_threads_it_had(search):
         faiss.omp_set_num_threads(before)
 
 
+@pytest.mark.slow
 def test_an_added_row_is_found_at_once_and_a_removed_one_never(search):
     search = copy.deepcopy(search)
     new = rows(20, 3)
@@ -146,6 +148,7 @@ def test_recall_holds_after_rows_were_taken_in_and_after_many_were_removed(kind)
     assert not np.isin(found.indices, removed).any()
 
 
+@pytest.mark.slow
 @every_kind
 def test_a_row_leaves_itself_out_by_its_number(kind):
     twins = np.concatenate([X[:1500], X[:1500]])
@@ -171,6 +174,7 @@ def test_any_distance_with_a_euclidean_form_is_served(name):
     assert recall(search, abs(Q) + 1e-3, 10, name).mean() >= 0.89
 
 
+@pytest.mark.slow
 def test_a_large_common_offset_costs_neither_recall_nor_effort():
     near, far = (ApproximateSearch(kind="ivf", recall=0.9).fit(X + offset) for offset in (0.0, np.float64(1e8)))
     assert far.settings_[10].effort == near.settings_[10].effort

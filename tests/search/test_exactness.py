@@ -74,6 +74,7 @@ def test_the_neighbors_are_those_of_a_double_loop(name, X, data):
     assert_same(nearest(search.fit(X), Q, k), reference.nearest(X, Q, k, slow))
 
 
+@pytest.mark.slow
 @every_distance
 @given(X=rows_with_ties(), data=st.data())
 @settings(max_examples=20)
@@ -84,6 +85,7 @@ def test_a_row_is_left_out_by_its_number(name, X, data):
     assert_same(leave_one_out(search.fit(X), k), reference.nearest(X, X, k, slow, leave_out_itself=True))
 
 
+@pytest.mark.slow
 @every_distance
 @given(X=rows_with_ties(), data=st.data())
 @settings(max_examples=20)
@@ -108,6 +110,7 @@ def test_a_single_row_is_everyones_neighbor(name):
     assert_same(nearest(search.fit(X), Q, 1), reference.nearest(X, Q, 1, slow))
 
 
+@pytest.mark.slow
 @every_distance
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_large_common_offset_hides_no_neighbor(name, dtype, exact_search):
@@ -138,6 +141,7 @@ def crowd_and_neighbors(name: str, crowd: str) -> tuple[np.ndarray, np.ndarray, 
     return X, Q, reference.nearest(X, Q, 150, both(name, X.shape[1])[1])
 
 
+@pytest.mark.slow
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd, exact_search):
@@ -147,6 +151,7 @@ def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd, exact
         assert_same(nearest(search, Q, k), ([line[:k] for line in indices], [line[:k] for line in distances]))
 
 
+@pytest.mark.slow
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_results_depend_neither_on_threads_nor_on_the_batch(name, crowd, compiled_search):

@@ -45,6 +45,7 @@ def fit(estimator: Any, X: np.ndarray, y: Any = LABELS, Y: Any = KEYWORDS) -> An
         return estimator.fit(X, Y if takes_keywords(type(estimator)) else y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("name", METRICS)
 def test_a_learned_metric_does_not_depend_on_the_unit_of_the_rows(name, power):
@@ -134,6 +135,7 @@ ODD_ROWS: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ODD_ROWS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_odd_rows_give_finite_answers_or_are_refused_in_words(kind, rows):

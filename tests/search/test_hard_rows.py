@@ -83,6 +83,7 @@ def test_heavy_tails_and_many_queries_fill_no_list_past_its_end(sigma):
     np.testing.assert_array_equal(table.distances, distances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["half equal", "lognormal, sigma 3"])
 def test_threads_that_share_the_rows_keep_within_their_lists(family, monkeypatch):
     monkeypatch.setattr(packed_rows, "NUMBERS_A_THREAD", 1 << 10)

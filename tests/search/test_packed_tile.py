@@ -81,6 +81,7 @@ def test_the_widest_rows_fit_into_their_sums(sign):
     np.testing.assert_array_equal(multiplied(left, right), np.full((1, 3), np.float32(sign * most * 127 * n_columns)))
 
 
+@pytest.mark.slow
 @given(st.integers(1, 6), st.integers(1, 20), st.sampled_from([1e-30, 1.0, 1e12]), st.integers(0, 2**32 - 1))
 def test_queries_are_made_ready_as_the_formulas_say(n_queries, n_columns, size, seed):
     """Centered, scaled, rounded to bytes; what that lost, and how far scores are off; one out of reach is nothing."""
@@ -141,6 +142,7 @@ BLOCK = packed_rows.ROWS_A_BLOCK
 FEW_ROWS = [(n_rows, n_queries) for n_rows in (1, 63, 64, 65) for n_queries in (1, 3, 100, 700)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_rows", "n_queries"), [*FEW_ROWS, (BLOCK, 3), (BLOCK + 1, 1), (BLOCK + 1, 100), (9000, 700)]
 )

@@ -37,6 +37,7 @@ def double_loop(X: np.ndarray, Q: np.ndarray, k: int, *, itself: bool = True) ->
 # ---------------------------------------------------------------- width
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_columns", [1, 2, 15, 16, 17, 1000, WIDEST_INT8, WIDEST_INT8 + 1, 140_000, 200_000])
 @pytest.mark.parametrize("products", ["auto", "int8", "float32"])
 def test_rows_of_any_width_have_their_true_neighbors(n_columns, products):
@@ -264,6 +265,7 @@ def wide_rows(n: int, n_columns: int) -> np.ndarray:
     return (brightness[:, None] + texture).astype(np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["manhattan", "cosine", "correlation", "chi2"])
 def test_wide_rows_take_little_memory_with_any_distance(name):
     X = wide_rows(100, 100_000) + np.uint8(1)

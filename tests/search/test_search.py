@@ -27,6 +27,7 @@ from tests.public import ROOMS
 from tests.reference import neighbors as reference
 
 
+@pytest.mark.slow
 @given(
     scores=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=60), min_size=1, max_size=3),
     k=st.integers(1, 8),

@@ -34,6 +34,7 @@ def true_recall(index: ns.NeighborIndex, X: np.ndarray, alive: np.ndarray, Q: np
 # ---------------------------------------------------------------- recall on a running sample
 
 
+@pytest.mark.slow
 @KINDS
 def test_the_running_recall_is_that_of_the_queries_which_were_looked_at(kind):
     X, Q = rows(4000), rows(300, seed=1)
@@ -47,6 +48,7 @@ def test_the_running_recall_is_that_of_the_queries_which_were_looked_at(kind):
     assert "on 300 queries" in repr(index)
 
 
+@pytest.mark.slow
 def test_looking_at_queries_changes_no_answer():
     X, Q = rows(2200), rows(400, seed=1)
     tables = [
@@ -94,6 +96,7 @@ def test_a_share_that_is_none_is_refused():
 # ---------------------------------------------------------------- built anew in the background
 
 
+@pytest.mark.slow
 @KINDS
 def test_rows_that_come_and_go_during_a_rebuild_are_found_and_not_found_after_it(kind):
     X = rows(5000)
@@ -211,6 +214,7 @@ def test_a_rebuild_that_fails_is_told_and_the_old_structure_answers_on():
     np.testing.assert_array_equal(index.query(X[:50], 5).indices, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))], ids=["copied", "pickled"])
 def test_a_copy_answers_the_same_and_has_work_of_its_own(way):
     X = rows(2100)

@@ -182,6 +182,7 @@ def comings_and_goings(draw: st.DrawFn) -> list[Step]:
     return draw(st.lists(step, max_size=8))
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("room", [0, 3, 512], ids=lambda room: f"room for {room}")
 @given(X=rows_with_ties(), steps=comings_and_goings(), k=st.integers(1, 50))

@@ -123,6 +123,7 @@ def small_classifier(metric: str = "euclidean") -> tuple[NeighborClassifier, np.
     return NeighborClassifier(metric=metric).fit(X, y), X[:50] + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["euclidean", "auto"])
 def test_answers_do_not_depend_on_how_many_cases_or_queries_are_held_at_once(metric, monkeypatch):
     clf, Q = small_classifier(metric)
@@ -135,6 +136,7 @@ def test_answers_do_not_depend_on_how_many_cases_or_queries_are_held_at_once(met
     np.testing.assert_allclose(again.model_.posterior._all_weights, clf.model_.posterior._all_weights, rtol=0)
 
 
+@pytest.mark.slow
 def test_a_classifier_of_very_many_classes_answers_past_cases_and_files_as_ever():
     clf, Q = small_classifier()
     assert clf.model_.posterior.model_weights_.size  # a model is pooled, whose copies answer past cases
@@ -160,6 +162,7 @@ def peak_of_fit(n_classes: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_twice_as_many_classes_take_no_more_than_twice_the_memory():
     """A table of all classes of 2,000 cases alone would take 64 MB in each of the two views."""
     small_classifier()  # whatever is loaded once

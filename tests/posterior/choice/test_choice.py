@@ -111,6 +111,7 @@ def test_every_case_is_asked_once_and_never_among_its_teachers():
     assert all(not np.isin(a, t).any() for a, t in zip(asked, taught, strict=True))
 
 
+@pytest.mark.slow
 def test_a_large_collection_is_chosen_by_some_of_its_cases(iris):
     X, y = (np.tile(part, reps) for part, reps in zip(iris, ((36, 1), 36), strict=True))
     clf = NeighborClassifier(5, posterior="auto").fit(X + 0.1 * np.random.default_rng(0).normal(size=X.shape), y)

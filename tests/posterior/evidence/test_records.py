@@ -143,6 +143,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "posterior"), TOLD)
 def test_held_out_answers_are_right_as_often_as_their_records_say(name, posterior):
     X, y = SETS[name]()
@@ -155,6 +156,7 @@ def test_held_out_answers_are_right_as_often_as_their_records_say(name, posterio
     assert total < chi2.ppf(0.9995, n_bins)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("posterior", "exponents"), [("proportional", None), ("rank", "learned"), ("pooled", None)])
 def test_records_of_several_groups_keep_what_they_say(posterior, exponents):
     X, y = blobs(2400, 4, 8)
@@ -184,6 +186,7 @@ def noisy(n: int = 300) -> tuple[np.ndarray, np.ndarray]:
     return X, (X[:, 0] + random.normal(size=n) > 0).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ns.posterior.POSTERIORS)
 def test_the_record_counts_past_cases_as_others_answered_them(name):
     X, y = noisy()

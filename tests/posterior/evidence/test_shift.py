@@ -32,6 +32,7 @@ def test_alarms_are_as_frequent_as_stated(n_past, n_queries):
     assert 0.005 <= alarms <= 0.015
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sure", "too_sure"), [(4, 0.0), (4, 0.05), (20, 0.0)])
 def test_answers_as_right_as_past_cases_are_called_drifted_as_seldom_as_stated(sure, too_sure):
     """Also where past cases were less right than their probabilities: what is new is what counts."""

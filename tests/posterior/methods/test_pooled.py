@@ -65,6 +65,7 @@ def test_weights_are_where_the_gradient_is_zero(seed, center, precision):
     np.testing.assert_allclose(p_true, expected[np.arange(30), cases.truth], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [np.array([0.5, 2.0]), np.array([30.0, 5.0])])
 def test_the_evidence_is_the_likelihood_of_all_cases_averaged_over_the_prior(precision):
     cases = some_cases(1, n=300, n_weights=2)
@@ -82,6 +83,7 @@ def test_the_evidence_is_the_likelihood_of_all_cases_averaged_over_the_prior(pre
     assert log_evidence(cases, weights, 0.2, precision) == pytest.approx(integral, abs=0.05)
 
 
+@pytest.mark.slow
 def test_weights_of_views_are_held_closely_where_labels_are_noisy_and_a_line_knows_as_much():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 8))

@@ -86,6 +86,7 @@ def test_every_table_gives_what_its_loop_gives(
         np.testing.assert_allclose(row, loops.with_failure(expected, model_failure), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ALL)
 @settings(max_examples=30, deadline=None)
 @given(collection=collections())
@@ -142,6 +143,7 @@ def test_cases_counted_in_blocks_are_cases_counted_at_once(
     assert (whole.proba(table) == parts.proba(table)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ALL)
 def test_rows_sum_to_one_among_ten_thousand_classes(make: Callable[..., Any]) -> None:
     rng = np.random.default_rng(0)

@@ -151,6 +151,7 @@ def test_past_cases_share_scales_and_are_told_by_the_classes_of_other_folds(kind
         np.testing.assert_allclose(model.past_[~rest], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings_", [{}, {"metric": "auto"}])
 def test_classes_that_only_their_spread_tells_apart_are_told_apart(settings_):
     X, y = clouds(300)
@@ -169,6 +170,7 @@ def test_what_was_asked_for_by_name_hears_no_gaussians():
         assert not clf.fit(X, y).model_.views.models
 
 
+@pytest.mark.slow
 def test_classifiers_that_hear_gaussians_answer_alike_from_a_file():
     X, y = load_wine(return_X_y=True)
     clf = NeighborClassifier().fit(X, y)

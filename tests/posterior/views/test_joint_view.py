@@ -95,6 +95,7 @@ def test_past_cases_of_rows_that_lack_groups_are_answered_by_choices_made_withou
     assert (left_out.argmax(axis=1) == labels).mean() > 0.85
 
 
+@pytest.mark.slow
 def test_evidence_has_a_line_for_all_columns_and_for_every_group(partly):
     fused, rows, _ = partly
     lines = fused.explain(rows[1:2])[0].text.splitlines()

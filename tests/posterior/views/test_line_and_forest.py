@@ -66,6 +66,7 @@ def test_a_forest_votes_by_the_rows_in_its_leaves(rows, labels, smallest):
         np.testing.assert_array_equal(numbers, np.lexsort((np.arange(len(X)), -weights.round(10)))[:n_voters])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", range(13))
 def test_a_forest_of_one_column_is_that_of_scikit_learn(column):
     """Nothing is drawn but rows, and each node has one column to be cut by."""
@@ -123,6 +124,7 @@ HARD_ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", HARD_ROWS)
 @pytest.mark.parametrize("shape", [(2, 1), (3, 4), (60, 9), (256, 2), (257, 3), (400, 30)])
 def test_trees_of_hard_rows_are_the_same_both_ways(family, shape):
@@ -330,6 +332,7 @@ def test_a_row_is_answered_alike_in_any_batch_and_wherever_it_lies(make):
     assert np.isfinite(model.predict_proba(far)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings_", [{}, {"metric": "auto"}])
 def test_order_of_rows_and_names_of_classes_make_no_difference(settings_):
     X, y = load_iris(return_X_y=True)

@@ -80,6 +80,7 @@ def test_what_cannot_stand_beside_is_refused_in_words(beside, proba, message):
         ns.NeighborClassifier(beside=beside).fit(X[::2], y[::2], beside_proba=proba)
 
 
+@pytest.mark.slow
 def test_evidence_says_what_every_model_says_and_whose_votes_the_forest_counts():
     ids = [f"flower {row}" for row in range(75)]
     weights = np.ones(75)
