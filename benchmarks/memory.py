@@ -1,12 +1,15 @@
-"""Peak memory of a search beyond the rows, the queries and the answer, each case in a fresh process."""
+"""Peak memory, each case in a fresh process: of a search beyond the rows, the queries and the answer; of a process that
+fits a classifier to very many classes and asks it.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring import Rows, fresh, main, peak_megabytes
+from benchmarks.measuring import Rows, fresh, main, peak_megabytes, print_table
 
 CASES: list[dict[str, Any]] = [
     {"n": 1_000_000, "d": 64, "dtype": "float32", "n_queries": 4_000, "k": 10},
@@ -20,9 +23,33 @@ CASES: list[dict[str, Any]] = [
 TINY_CASES: list[dict[str, Any]] = [{"n": 5_000, "d": 8, "dtype": "float32", "n_queries": 500, "k": 10}]
 
 
+# Two rows a class: noise, which no view nor model tells apart.
+FITS: list[dict[str, Any]] = [
+    {"n": 4_000, "d": 20, "n_classes": 10, "metric": "euclidean"},
+    {"n": 4_000, "d": 20, "n_classes": 2_000, "metric": "euclidean"},
+    {"n": 20_000, "d": 20, "n_classes": 10_000, "metric": "auto"},
+]
+TINY_FITS: list[dict[str, Any]] = [{"n": 100, "d": 4, "n_classes": 2, "metric": "euclidean"}]
+
+
 def run(tiny: bool) -> Rows:
-    cases = TINY_CASES if tiny else CASES
+    cases, fits = (TINY_CASES, TINY_FITS) if tiny else (CASES, FITS)
+    of_fits = [{**case, **fresh(of_a_fit, case)} for case in fits]
+    print_table("Peak memory of a process that fits a classifier and asks it 1,000 questions", of_fits)
     return [{**case, "MB beyond rows, queries, answer": fresh(extra_megabytes, case)} for case in cases]
+
+
+def of_a_fit(case: dict[str, Any]) -> dict[str, float]:
+    import nearsay as ns
+
+    n, d, n_classes = (case[name] for name in ("n", "d", "n_classes"))
+    rng = np.random.default_rng(0)
+    X, y, Q = rng.normal(size=(n, d)), np.arange(n) % n_classes, rng.normal(size=(1000, d))
+    before, start = peak_megabytes(), time.process_time()
+    clf = ns.NeighborClassifier(metric=case["metric"]).fit(X, y)
+    fitted = time.process_time() - start
+    clf.predict_proba(Q)
+    return {"MB before": before, "MB in all": peak_megabytes(), "fit, processor s": fitted}
 
 
 def extra_megabytes(case: dict[str, Any]) -> float:

@@ -45,6 +45,19 @@ def strokes(n: int, seed: int = 0, size: int = 12) -> np.ndarray:
 # ---------------------------------------------------------------- tangent distance
 
 
+def sines_between(a: np.ndarray, b: np.ndarray, sigma: float) -> np.ndarray:
+    """The sines of the angles in which the two tangent planes meet."""
+    planes = []
+    for image, side in ((a, "query"), (b, "row")):
+        directions = np.array(
+            reference.tangent_directions(a.tolist(), b.tolist(), sigma, side) or [0.0 * image.ravel()]
+        )
+        _, shares, axes = np.linalg.svd(directions, full_matrices=False)
+        planes.append(axes[shares > 1e-7])
+    first, second = planes
+    return np.linalg.svd(second - second @ first.T @ first, compute_uv=False)
+
+
 @few
 @given(pair=images(2), sides=st.sampled_from(SIDES), sigma=st.sampled_from([0.5, 0.7, 1.0]))
 def test_tangent_distance_equals_least_squares_over_both_planes(pair, sides, sigma):
@@ -52,6 +65,9 @@ def test_tangent_distance_equals_least_squares_over_both_planes(pair, sides, sig
     # Directions that all but depend on each other count as one or as two, and both are right.
     shares = np.linalg.svd(np.array(reference.tangent_directions(a.tolist(), b.tolist(), sigma, sides) or [[1.0]]))[1]
     assume(not ((shares / shares[0] > 1e-9) & (shares / shares[0] < 1e-5)).any())
+    if sides == "both":
+        angles = sines_between(a, b, sigma)
+        assume(not ((angles > 1e-6) & (angles < 1e-3)).any())
     expected = reference.tangent_distance(a.tolist(), b.tolist(), sigma, sides)
     ours = TangentDistance((5, 4), sides=sides, sigma=sigma)(a.ravel(), b.ravel())
     assert ours == pytest.approx(expected, rel=1e-6, abs=1e-6)

@@ -93,7 +93,10 @@ def test_what_is_exported_comes_back_as_the_same_label_and_keywords(path, words)
     if len({word.replace("|", "/") for word in every}) < len(set(every)):
         return
     tags = reading._of_xmp(merged(EMPTY, subjects, paths))
-    assert (list(tags.label_path), tags.keywords) == (path, words)
+    assert list(tags.label_path) == path
+    # A keyword that is a step of the path, too, is written once, with the path.
+    in_order = set(path).isdisjoint(words)
+    assert tags.keywords == words if in_order else sorted(tags.keywords) == sorted(words)
 
 
 @pytest.mark.parametrize(("content", "rating"), [(LIGHTROOM, 4), (DIGIKAM, 2)])
