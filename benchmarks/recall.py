@@ -15,6 +15,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,13 +59,8 @@ def faiss_graph(X: np.ndarray) -> Peer:
     index = faiss.IndexHNSWFlat(X.shape[1], 32)
     index.hnsw.efConstruction = 200
     index.add(X)
-
-    def asks() -> Iterator[Ask]:
-        for effort in doubling(10, 1280):
-            settings = faiss.SearchParametersHNSW(efSearch=effort)
-            yield lambda Q, settings=settings: index.search(Q, K, params=settings)[1]
-
-    return Peer("faiss HNSW", time.process_time() - start, asks())
+    settings = [faiss.SearchParametersHNSW(efSearch=effort) for effort in doubling(10, 1280)]
+    return Peer("faiss HNSW", time.process_time() - start, asks_of_faiss(index, settings))
 
 
 def faiss_lists(X: np.ndarray) -> Peer:
@@ -74,13 +70,12 @@ def faiss_lists(X: np.ndarray) -> Peer:
     index = faiss.index_factory(X.shape[1], f"IVF{cell_count(len(X))},Flat")
     index.train(X)
     index.add(X)
+    settings = [faiss.SearchParametersIVF(nprobe=effort) for effort in doubling(1, 512)]
+    return Peer("faiss IVF", time.process_time() - start, asks_of_faiss(index, settings))
 
-    def asks() -> Iterator[Ask]:
-        for effort in doubling(1, 512):
-            settings = faiss.SearchParametersIVF(nprobe=effort)
-            yield lambda Q, settings=settings: index.search(Q, K, params=settings)[1]
 
-    return Peer("faiss IVF", time.process_time() - start, asks())
+def asks_of_faiss(index: Any, settings: list[Any]) -> Iterator[Ask]:
+    return (lambda Q, given=given: index.search(Q, K, params=given)[1] for given in settings)
 
 
 def usearch_graph(X: np.ndarray) -> Peer:
