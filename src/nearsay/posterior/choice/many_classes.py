@@ -41,7 +41,7 @@ def candidate_tables(
     views : by the names of their steps, each with how many neighbors are wanted.
     labels : (n_rows,) class numbers of the collection.
     """
-    order = np.argsort(_folds(views, models, rows), kind="stable")  # what is learned without a fold serves it at once
+    order = np.argsort(_folds(views, rows), kind="stable")  # what is learned without a fold serves it at once
     parts: list[tuple[Tables, list[np.ndarray], Candidates]] = []
     with ExitStack() as kept:
         for view, _ in views.values():
@@ -75,8 +75,8 @@ def candidate_tables(
     return tables, log_proba
 
 
-def _folds(views: Mapping[str, tuple[View, int]], models: Sequence[ModelBeside], rows: np.ndarray) -> np.ndarray:
-    """The fold of each row, by which maps and models were learned; zeros where none were."""
+def _folds(views: Mapping[str, tuple[View, int]], rows: np.ndarray) -> np.ndarray:
+    """The fold of each row, by which maps were learned; zeros where none were."""
     of_maps = (view.transforms.fold for view, _ in views.values() if view.transforms is not None)
     fold = next(of_maps, None)
     return np.zeros(len(rows), np.int64) if fold is None else fold[rows]
